@@ -1,0 +1,315 @@
+//! What can be typed.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Choose the branch a coding agent resumes from, and be able to say why.
+#[derive(Debug, Parser)]
+#[command(
+    name = "offshoot",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// Options that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Whose transcript it is.
+    #[arg(long, global = true, value_enum, default_value_t = AgentArg::Auto, value_name = "AGENT")]
+    pub agent: AgentArg,
+    /// Simulate this version of the client (else the newest version in the transcript).
+    #[arg(long, global = true, value_name = "V")]
+    pub client_version: Option<String>,
+    /// Print one JSON document instead of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print no text of the conversation.
+    #[arg(long, global = true)]
+    pub redact: bool,
+    /// When to colour.
+    #[arg(long, global = true, value_enum, default_value_t = ColorArg::Auto, value_name = "WHEN")]
+    pub color: ColorArg,
+    /// Where ledgers, labels and trust are kept.
+    #[arg(long, global = true, value_name = "DIR", env = "OFFSHOOT_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Say more on stderr.
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+    /// Say nothing on stderr but errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+}
+
+/// `--agent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AgentArg {
+    /// Tell by the content of the file.
+    Auto,
+    /// Qwen Code.
+    Qwen,
+    /// Claude Code.
+    Claude,
+    /// Reasonix.
+    Reasonix,
+}
+
+/// `--color`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal, unless `NO_COLOR` is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `--seed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SeedArg {
+    /// A new session that holds exactly the chain.
+    Fork,
+    /// An anchor in the same session.
+    InPlace,
+    /// Record the choice, write nothing else.
+    None,
+}
+
+/// A subcommand.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Choose a branch, record the choice, and seed the session to resume.
+    Resume(ResumeArgs),
+    /// Show all branches, how they relate, and which one the agent itself would take.
+    Inspect(InspectArgs),
+    /// Print the ordered chain of a leaf, with gaps.
+    Chain(ChainArgs),
+    /// Say which branches hold a text, and at which record.
+    Find(FindArgs),
+    /// Name a branch; an empty text removes the name.
+    Label(LabelArgs),
+    /// Put the client back on the branch it was on before the last in-place selection.
+    Undo(UndoArgs),
+    /// Settle what a crash left pending.
+    Recover,
+    /// Read and verify recorded selections.
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Check, explain, test and trust policies.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// List the sessions of this project.
+    Sessions(SessionsArgs),
+    /// Run the whole pipeline on a shipped session, copied to a fresh folder.
+    Demo(DemoArgs),
+    /// Print a completion script.
+    Completions {
+        /// For which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// `resume`.
+#[derive(Clone, Debug, Args)]
+pub struct ResumeArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// Ask, at a prompt on the terminal.
+    #[arg(long, conflicts_with_all = ["leaf", "policy"])]
+    pub pick: bool,
+    /// Take this leaf.
+    #[arg(long, value_name = "ID", conflicts_with = "policy")]
+    pub leaf: Option<String>,
+    /// Let this policy choose.
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// What the resumed session starts from (default: the policy's, else fork).
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub seed: Option<SeedArg>,
+    /// Then append record bodies from stdin below the leaf (with `--seed in-place` or `none`).
+    #[arg(long, conflicts_with = "command")]
+    pub write: bool,
+    /// The caller's retry key: 1 to 128 printable ASCII characters.
+    #[arg(long, value_name = "ID")]
+    pub operation_id: Option<String>,
+    /// How long to wait for a lease (`0`, `500ms`, `10s`, `2m`).
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    pub wait: String,
+    /// Decide and show everything, write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Accept a chain that ends at a missing parent.
+    #[arg(long)]
+    pub allow_gap: bool,
+    /// Do not follow a leaf into the child it was forked to.
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Start this afterwards; `{session}` is replaced by the id, else `--resume <id>` is appended.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// `inspect`.
+#[derive(Clone, Debug, Args)]
+pub struct InspectArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// Exit 5 when the agent's own pick is not the branch with the newest message, or loses history.
+    #[arg(long)]
+    pub check: bool,
+    /// Compute the digest of the snapshot too.
+    #[arg(long)]
+    pub digest: bool,
+}
+
+/// `chain`.
+#[derive(Clone, Debug, Args)]
+pub struct ChainArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// Whose chain (needed where there are several leaves).
+    #[arg(long, value_name = "ID")]
+    pub leaf: Option<String>,
+}
+
+/// `find`.
+#[derive(Clone, Debug, Args)]
+pub struct FindArgs {
+    /// `[SESSION] TEXT`: the text to look for, ignoring case; before it the session.
+    #[arg(required = true, num_args = 1..=2, value_name = "[SESSION] TEXT")]
+    pub words: Vec<String>,
+}
+
+/// `label`.
+#[derive(Clone, Debug, Args)]
+pub struct LabelArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: String,
+    /// The leaf to name.
+    pub id: String,
+    /// The name.
+    pub text: String,
+}
+
+/// `undo`.
+#[derive(Clone, Debug, Args)]
+pub struct UndoArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// The caller's retry key.
+    #[arg(long, value_name = "ID")]
+    pub operation_id: Option<String>,
+    /// How long to wait for a lease.
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    pub wait: String,
+    /// Decide and show everything, write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `audit`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum AuditCommand {
+    /// List recorded selections.
+    List(AuditListArgs),
+    /// Show one selection in full.
+    Show {
+        /// Its operation id, or a prefix of one.
+        operation: String,
+    },
+    /// Check ledgers against themselves, and with `--deep` against transcripts, seeds and policies.
+    Verify(AuditVerifyArgs),
+    /// Remove old entries, keeping the head of each chain.
+    Prune {
+        /// A date, a time, or an age such as `90d`.
+        #[arg(long, value_name = "T")]
+        before: String,
+    },
+}
+
+/// `audit list`.
+#[derive(Clone, Debug, Args)]
+pub struct AuditListArgs {
+    /// Only this session (a path or an id).
+    #[arg(long)]
+    pub session: Option<String>,
+    /// Only since a date, a time, or an age such as `7d`.
+    #[arg(long, value_name = "T")]
+    pub since: Option<String>,
+    /// Only those decided so: policy, prompt, leaf, only-leaf or undo.
+    #[arg(long, value_name = "KIND")]
+    pub decided_by: Option<String>,
+}
+
+/// `audit verify`.
+#[derive(Clone, Debug, Args)]
+pub struct AuditVerifyArgs {
+    /// Only this session (a path or an id).
+    pub session: Option<String>,
+    /// Also check transcripts, leaves, policies, seeds, and what was appended since.
+    #[arg(long)]
+    pub deep: bool,
+    /// A copy of `heads.jsonl` that was kept elsewhere.
+    #[arg(long, value_name = "FILE")]
+    pub anchor: Option<PathBuf>,
+}
+
+/// `policy`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Parse a policy and run its examples.
+    Check {
+        /// The policy.
+        file: PathBuf,
+    },
+    /// Show what each rule did to each leaf of a session.
+    Explain {
+        /// The policy.
+        file: PathBuf,
+        /// The session.
+        session: Option<String>,
+    },
+    /// Run the examples of policies.
+    Test {
+        /// The policies.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Let the policy of this project steer unattended runs.
+    Trust {
+        /// The policy (default: `.offshoot/policy.toml` of this project).
+        file: Option<PathBuf>,
+        /// Take the trust back.
+        #[arg(long)]
+        revoke: bool,
+    },
+}
+
+/// `sessions`.
+#[derive(Clone, Debug, Args)]
+pub struct SessionsArgs {
+    /// Sessions of all projects, not just of this one.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `demo`.
+#[derive(Clone, Debug, Args)]
+pub struct DemoArgs {
+    /// Ask at the prompt even where the demo would let a policy choose.
+    #[arg(long)]
+    pub pick: bool,
+}

@@ -1,0 +1,3 @@
+//! The command line: arguments in, stdout for data, stderr for messages. The only module that prints.
+
+pub mod args;

@@ -1,0 +1,186 @@
+//! What differs between agents: how a line is read, which records are neutral, what the client itself would
+//! resume, and the bytes of a seed. Pure: bytes in, bytes out. One module an agent.
+
+use std::io::{self, Write};
+
+use jiff::Timestamp;
+
+use crate::{
+    record::Agent,
+    refusal::Refusal,
+    topology::{Chain, Gap},
+    transcript::{IdIx, Source, Transcript},
+};
+
+pub mod qwen;
+
+/// The rules of one agent's transcripts.
+pub trait Dialect: Sync + Send {
+    /// Whose they are.
+    fn agent(&self) -> Agent;
+
+    /// Reads a whole transcript. Never panics; what is no record becomes a diagnostic.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn read(&self, source: &dyn Source) -> io::Result<Transcript>;
+
+    /// Decodes what a summary needs of one record.
+    fn decode(&self, bytes: &[u8]) -> Decoded;
+
+    /// What the client itself would resume, given exactly these bytes (the client simulation).
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn simulate(&self, t: &Transcript, source: &dyn Source, client: &Client) -> io::Result<Simulated>;
+
+    /// What a fork adds to the chain (`attached` of `chain --json`), in file order.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>>;
+
+    /// Writes the child transcript of a fork: the chain, what the format needs beside it, and nothing else.
+    ///
+    /// # Errors
+    /// What `source` or `out` report. Refusals come from [`Dialect::check_seed`], which runs before.
+    fn write_fork(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        chain: &Chain,
+        fork: &ForkSpec,
+        out: &mut dyn Write,
+    ) -> io::Result<ForkReport>;
+
+    /// The exact lines that make the client's own rule land on `leaf`, each with its line end.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn anchor(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        leaf: IdIx,
+        anchor: &AnchorSpec,
+    ) -> io::Result<Anchor>;
+
+    /// Refusals and warnings that depend on the transcript and chain alone: mixed session ids, another format in
+    /// the same directory, and what the client would lose in silence.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn check_seed(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        chain: &Chain,
+    ) -> io::Result<Result<Vec<String>, Refusal>>;
+}
+
+/// The dialect of an agent.
+pub fn of(agent: Agent) -> &'static dyn Dialect {
+    match agent {
+        Agent::Qwen => &qwen::Qwen,
+    }
+}
+
+/// Which client is simulated, and where it would run.
+#[derive(Clone, Debug, Default)]
+pub struct Client {
+    /// `--client-version`; else the newest version in the transcript.
+    pub version: Option<String>,
+    /// The working directory it would be started in; else the first record's `cwd`.
+    pub project: Option<String>,
+}
+
+/// What the client does with a transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Simulated {
+    /// It resumes.
+    Resumes(Resumed),
+    /// It refuses or crashes, and why.
+    Refuses(String),
+}
+
+/// What the client resumes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resumed {
+    /// The record it continues below.
+    pub tail: IdIx,
+    /// The records of the history it rebuilds, root first.
+    pub history: Vec<IdIx>,
+    /// Where its walk ends early.
+    pub gap: Option<Gap>,
+    /// Whether its walk met itself.
+    pub cycle: bool,
+    /// By which rule, in words.
+    pub rule: String,
+    /// Whose rules: the version simulated.
+    pub version: String,
+}
+
+/// What a summary needs of one physical record. Absent means: not there, or not of the right type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decoded {
+    /// `timestamp`.
+    pub timestamp: Option<String>,
+    /// Visible texts in order, not yet folded: no thoughts, no tool arguments, no other parts.
+    pub texts: Vec<String>,
+    /// Ids of tool calls; a call without id has an empty one.
+    pub calls: Vec<String>,
+    /// Ids of the calls that are answered.
+    pub responses: Vec<String>,
+    /// `gitBranch`.
+    pub git_branch: Option<String>,
+    /// `cwd`.
+    pub cwd: Option<String>,
+    /// A title that this record sets.
+    pub title: Option<String>,
+}
+
+/// What a fork needs to know beside the chain.
+#[derive(Clone, Debug)]
+pub struct ForkSpec {
+    /// The child's session id.
+    pub session_id: String,
+    /// The title that tells the child from its parent; none if the format has no titles.
+    pub title: Option<String>,
+    /// When the fork is made.
+    pub now: Timestamp,
+    /// Deterministic source of uuids for records that the fork adds: the operation id.
+    pub operation_id: String,
+    /// The highest client version seen, for records that the fork adds.
+    pub version: Option<String>,
+}
+
+/// What came of writing a fork.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForkReport {
+    /// Names of file-history backups that the child refers to.
+    pub backups: Vec<String>,
+    /// Lines written.
+    pub records: u64,
+    /// The uuid below which the client's next record hangs.
+    pub tail: String,
+}
+
+/// What an anchor needs to know beside the leaf.
+#[derive(Clone, Debug)]
+pub struct AnchorSpec {
+    /// The uuid of the anchor record.
+    pub uuid: String,
+    /// The operation that places it.
+    pub operation_id: String,
+    /// When.
+    pub now: Timestamp,
+}
+
+/// The bytes of an in-place seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// Whole lines.
+    pub bytes: Vec<u8>,
+    /// The uuid below which the client's next record hangs.
+    pub uuid: String,
+}

@@ -1,0 +1,77 @@
+//! Qwen Code 0.24.4: `formats/qwen-code.md` of the design notes; rules marked [B] there were read in the
+//! published bundle, [E] were measured with the client.
+
+use std::io::{self, Write};
+
+use crate::{
+    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Simulated},
+    record::Agent,
+    refusal::Refusal,
+    topology::Chain,
+    transcript::{IdIx, Source, Transcript},
+};
+
+mod anchor;
+mod check;
+mod decode;
+mod fork;
+mod read;
+mod simulate;
+
+/// The dialect of Qwen Code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Qwen;
+
+impl Dialect for Qwen {
+    fn agent(&self) -> Agent {
+        Agent::Qwen
+    }
+
+    fn read(&self, source: &dyn Source) -> io::Result<Transcript> {
+        read::read(source)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Decoded {
+        decode::decode(bytes)
+    }
+
+    fn simulate(&self, t: &Transcript, source: &dyn Source, client: &Client) -> io::Result<Simulated> {
+        simulate::simulate(t, source, client)
+    }
+
+    fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>> {
+        let _ = source;
+        Ok(fork::side_artifacts(t, chain))
+    }
+
+    fn write_fork(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        chain: &Chain,
+        fork: &ForkSpec,
+        out: &mut dyn Write,
+    ) -> io::Result<ForkReport> {
+        fork::write(t, source, chain, fork, out)
+    }
+
+    fn anchor(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        leaf: IdIx,
+        anchor: &AnchorSpec,
+    ) -> io::Result<Anchor> {
+        let _ = source;
+        Ok(anchor::anchor(t, leaf, anchor))
+    }
+
+    fn check_seed(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        chain: &Chain,
+    ) -> io::Result<Result<Vec<String>, Refusal>> {
+        check::check(t, source, chain)
+    }
+}

@@ -1,0 +1,3 @@
+//! The command line program: arguments to `cli::run` to exit status.
+
+fn main() {}

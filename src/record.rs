@@ -1,0 +1,106 @@
+//! What a transcript is made of: ids, kinds and flags of records. Pure data.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A coding agent whose transcripts `offshoot` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Agent {
+    /// Qwen Code (rules measured with 0.24.4).
+    Qwen,
+}
+
+impl Agent {
+    /// The name used on the command line, in JSON and in state paths.
+    pub fn name(self) -> &'static str {
+        match self {
+            Agent::Qwen => "qwen",
+        }
+    }
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The uuid of a record: any non-empty string, compared byte by byte.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RecordId(String);
+
+impl RecordId {
+    /// Wraps an id as it stands in the transcript.
+    pub fn new(id: impl Into<String>) -> Self {
+        RecordId(id.into())
+    }
+
+    /// The id's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for RecordId {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for RecordId {
+    fn from(id: &str) -> Self {
+        RecordId(id.to_owned())
+    }
+}
+
+/// Who a record speaks for. The four counts of a branch are taken over these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// Text that went to the model as the user's.
+    User,
+    /// The model's answer.
+    Assistant,
+    /// What a tool gave back.
+    ToolResult,
+    /// Bookkeeping of the client.
+    System,
+    /// A type we do not know: on a chain, but in none of the counts.
+    Other,
+}
+
+/// State of the last turn of a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Turn {
+    /// The model has answered and waits for nothing.
+    Complete,
+    /// A tool was called and its result is not on the chain.
+    OpenToolCall,
+    /// A prompt or a tool result without an answer.
+    AwaitingReply,
+    /// No message on the chain at all.
+    None,
+}
+
+/// How a branch relates to the rewinds of its component: structure, not a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Classification {
+    /// No rewind in its component.
+    Ordinary,
+    /// Its chain holds a rewind.
+    RewindDescendant,
+    /// Its chain diverges from the chain to a rewind.
+    RewindSibling,
+    /// Both.
+    MixedRewind,
+}

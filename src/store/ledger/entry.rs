@@ -1,0 +1,233 @@
+//! One line of a ledger, schema `offshoot.ledger/1`. It holds no text of any conversation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    record::{Classification, RecordId, Turn},
+    selection::{DecidedBy, SeedMode},
+    topology::{ClientPick, GapIds},
+};
+
+/// The schema that this version writes.
+pub const SCHEMA: &str = "offshoot.ledger/1";
+
+/// One entry. Fields that a state does not need are absent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// `offshoot.ledger/1`.
+    pub schema: String,
+    /// From 0, without holes.
+    pub seq: u64,
+    /// The predecessor's `hash`; 64 zeros in the first entry.
+    pub prev: String,
+    /// RFC 3339, UTC, milliseconds.
+    pub at: String,
+    /// The rest.
+    #[serde(flatten)]
+    pub body: Body,
+    /// BLAKE3 (bare hex) of the entry's bytes without this field.
+    pub hash: String,
+}
+
+/// What the caller fills in of an entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Body {
+    /// The caller's retry key.
+    pub operation_id: String,
+    /// BLAKE3 of the request (bare hex).
+    pub request_digest: String,
+    /// Where the operation stands.
+    pub state: State,
+    /// The transcript's canonical path.
+    pub transcript: String,
+    /// What was read of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotRef>,
+    /// `pending`: every leaf that was there to choose from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<Offered>,
+    /// `pending`: which leaf, by whom, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<VerdictRecord>,
+    /// `pending`: what the client would have resumed by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_pick: Option<ClientPick>,
+    /// Who ran it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<Who>,
+    /// `pending`: what is going to be written; `completed`: what was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<SeedRecord>,
+    /// `completed`: the answer that a replay gives again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Value>,
+    /// `abandoned`: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// `observed`: whether the agent continued below the chosen leaf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
+    /// Set by recovery, where it closed the entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered: Option<bool>,
+}
+
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Decided; bytes may follow.
+    Pending,
+    /// The seed is durable.
+    Completed,
+    /// Nothing was seeded.
+    Abandoned,
+    /// The child was taken up.
+    Acknowledged,
+    /// The command after `--` has ended.
+    Observed,
+    /// `truncate` or `restore` replaced the transcript.
+    Replaced,
+}
+
+/// Identity of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotRef {
+    /// Length.
+    pub bytes: u64,
+    /// `blake3:<hex>` of those bytes.
+    pub digest: String,
+    /// Records in them.
+    pub records: u64,
+}
+
+/// The leaves that were offered: in full once a ledger, then by digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Offered {
+    /// BLAKE3 (bare hex) of the JSON array of leaves.
+    pub digest: String,
+    /// The leaves, where this digest appears for the first time in the ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Vec<OfferedLeaf>>,
+}
+
+/// One leaf as it was offered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OfferedLeaf {
+    /// The leaf.
+    pub leaf_uuid: RecordId,
+    /// Its branch point.
+    pub branch_point_uuid: Option<RecordId>,
+    /// Its relation to rewinds.
+    pub classification: Classification,
+    /// Its last turn.
+    pub turn: Turn,
+    /// Its times, as in the inspection.
+    pub started_at: String,
+    /// See `startedAt`.
+    pub updated_at: String,
+    /// See `startedAt`.
+    pub last_message_at: Option<String>,
+}
+
+/// The choice and what it was made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerdictRecord {
+    /// The chosen leaf.
+    pub leaf_uuid: RecordId,
+    /// By whom.
+    pub decided_by: DecidedBy,
+    /// What the policy did, rule by rule; null without one.
+    pub trace: Value,
+    /// Everything that the policy read beside the transcript; null without one.
+    pub inputs: Value,
+}
+
+/// Who ran an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Who {
+    /// User name, or the numeric id where it has none.
+    pub user: String,
+    /// Host name.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// Our version.
+    pub version: String,
+}
+
+/// A seed, before or after it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeedRecord {
+    /// Which kind.
+    pub mode: SeedMode,
+    /// The session to resume.
+    pub session_id: String,
+    /// Its file.
+    pub transcript: String,
+    /// Below which the client's next record hangs.
+    pub parent_uuid: RecordId,
+    /// Records of the chain.
+    pub chain: u64,
+    /// BLAKE3 (bare hex) of the chain's ids joined by a newline.
+    pub chain_digest: String,
+    /// Where the chain ends early.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<GapIds>,
+    /// In place: what is appended; absent for a no-op.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<AnchorRecord>,
+    /// Fork: a temporary file that a crash may leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temporary: Option<String>,
+    /// Fork: the folder of copied backups that a crash may leave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backups: Option<String>,
+    /// In place: the owner id in the agent's own lock, so that recovery can remove it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_lock_owner: Option<String>,
+    /// Whether records are appended afterwards (`--write`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub write: bool,
+}
+
+/// The exact bytes of an anchor.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnchorRecord {
+    /// The uuid below which the client's next record hangs.
+    pub uuid: String,
+    /// Where the bytes begin: the length of the file before the append.
+    pub offset: u64,
+    /// The bytes, a repairing newline in front included.
+    pub bytes: String,
+}
+
+/// Why an operation was abandoned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    /// A refusal or fault code.
+    pub code: String,
+    /// In words.
+    pub message: String,
+}
+
+/// What was seen after the command ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observed {
+    /// `followed`, `not-followed` or `not-yet`.
+    pub outcome: String,
+    /// Exit status of the command, 128+n after a signal.
+    pub exit_code: i32,
+}

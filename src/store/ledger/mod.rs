@@ -1,0 +1,3 @@
+//! The audit ledger.
+
+pub mod entry;

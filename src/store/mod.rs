@@ -1,0 +1,3 @@
+//! The only module that touches the file system. Every error names its path.
+
+pub mod ledger;

@@ -1,0 +1,50 @@
+//! The ordered chain of a leaf: what the resumed writer is seeded with.
+
+use crate::transcript::{IdIx, Transcript};
+
+/// A record on a chain whose parent is in no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The record.
+    pub child: IdIx,
+    /// The parent it names.
+    pub missing: IdIx,
+}
+
+/// The uuids from a root to a leaf.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Root first.
+    pub uuids: Vec<IdIx>,
+    /// At most one: a chain stops at its first missing parent.
+    pub gaps: Vec<Gap>,
+    /// The uuid at which the walk met itself.
+    pub cycle: Option<IdIx>,
+}
+
+/// Walks from `leaf_uuid` to its root and returns the chain root first.
+///
+/// The first physical record of a uuid defines its parent (I3). The walk ends at a null parent, at a parent
+/// that is in no record (a gap: history before it is never reconnected, I4), or where it meets itself. This
+/// is the rule of the client's own walker, given all records (Qwen Code 0.24.4, `buildOrderedUuidChain`).
+/// A leaf that is in no record gives an empty chain. Linear in the length of the chain.
+pub fn build_ordered_uuid_chain(records: &Transcript, leaf_uuid: IdIx) -> Chain {
+    let mut chain = Chain::default();
+    let mut seen = hashbrown::HashSet::new();
+    let mut at = leaf_uuid;
+    while let Some(first) = records.first(at) {
+        if !seen.insert(at) {
+            chain.cycle = Some(at);
+            break;
+        }
+        chain.uuids.push(at);
+        let Some(parent) = records.record(first).parent else { break };
+        if records.first(parent).is_none() {
+            chain.gaps.push(Gap { child: at, missing: parent });
+            break;
+        }
+        at = parent;
+    }
+    chain.uuids.reverse();
+    chain
+}

@@ -1,0 +1,188 @@
+//! Ids as small numbers: 16 bytes for a UUID in its usual form, an arena for any other string.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// An id of the table, from 0 in order of first mention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IdIx(pub u32);
+
+impl IdIx {
+    /// As an index.
+    pub fn ix(self) -> usize {
+        self.0 as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+struct Packed([u8; 16]);
+
+const NO_RECORD: u32 = u32::MAX;
+
+/// All ids that a transcript mentions.
+#[derive(Clone, Debug, Default)]
+pub struct IdTable {
+    packed: Vec<Packed>,
+    /// First record with this id, or `NO_RECORD`.
+    first: Vec<u32>,
+    table: HashTable<u32>,
+    /// Ids that are not canonical UUIDs; `packed` then holds an index into it.
+    others: Vec<Box<str>>,
+    /// One bit an id: whether it is in `others`.
+    is_other: Vec<u64>,
+    hasher: DefaultHashBuilder,
+}
+
+impl IdTable {
+    /// How many ids there are.
+    pub fn len(&self) -> usize {
+        self.packed.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.packed.is_empty()
+    }
+
+    /// All ids in order of first mention.
+    pub fn iter(&self) -> impl Iterator<Item = IdIx> + use<> {
+        (0..self.packed.len() as u32).map(IdIx)
+    }
+
+    /// The number of `id`, which is given one if it is new.
+    pub fn intern(&mut self, id: &str) -> IdIx {
+        let packed = pack(id);
+        let hash = self.hash(packed, id);
+        if let Some(found) = self.find_hashed(hash, packed, id) {
+            return found;
+        }
+        let ix = u32::try_from(self.packed.len()).expect("BUG: more than 2^32 ids");
+        let word = ix as usize / 64;
+        if self.is_other.len() <= word {
+            self.is_other.push(0);
+        }
+        self.packed.push(packed.unwrap_or_else(|| {
+            self.is_other[word] |= 1 << (ix % 64);
+            let mut slot = [0; 16];
+            slot[..8].copy_from_slice(&(self.others.len() as u64).to_le_bytes());
+            self.others.push(id.into());
+            Packed(slot)
+        }));
+        self.first.push(NO_RECORD);
+        let (packed_ids, others, is_other, hasher) =
+            (&self.packed, &self.others, &self.is_other, &self.hasher);
+        self.table.insert_unique(hash, ix, |&at| {
+            if is_other[at as usize / 64] >> (at % 64) & 1 == 1 {
+                hasher.hash_one(other_text(packed_ids[at as usize], others))
+            } else {
+                hasher.hash_one(packed_ids[at as usize])
+            }
+        });
+        IdIx(ix)
+    }
+
+    /// The number of `id`, if it is mentioned.
+    pub fn find(&self, id: &str) -> Option<IdIx> {
+        let packed = pack(id);
+        self.find_hashed(self.hash(packed, id), packed, id)
+    }
+
+    /// The id's text.
+    pub fn text(&self, ix: IdIx) -> String {
+        if self.other(ix) {
+            other_text(self.packed[ix.ix()], &self.others).to_owned()
+        } else {
+            uuid::Uuid::from_bytes(self.packed[ix.ix()].0).to_string()
+        }
+    }
+
+    /// The first record that has this id.
+    pub fn first_record(&self, ix: IdIx) -> Option<u32> {
+        Some(self.first[ix.ix()]).filter(|&r| r != NO_RECORD)
+    }
+
+    pub(super) fn note_record(&mut self, ix: IdIx, record: u32) {
+        let slot = &mut self.first[ix.ix()];
+        if *slot == NO_RECORD {
+            *slot = record;
+        }
+    }
+
+    fn other(&self, ix: IdIx) -> bool {
+        self.is_other[ix.ix() / 64] >> (ix.ix() % 64) & 1 == 1
+    }
+
+    fn hash(&self, packed: Option<Packed>, id: &str) -> u64 {
+        match packed {
+            Some(packed) => self.hasher.hash_one(packed),
+            None => self.hasher.hash_one(id),
+        }
+    }
+
+    fn find_hashed(&self, hash: u64, packed: Option<Packed>, id: &str) -> Option<IdIx> {
+        self.table
+            .find(hash, |&at| {
+                let at = IdIx(at);
+                match packed {
+                    Some(packed) => !self.other(at) && self.packed[at.ix()] == packed,
+                    None => self.other(at) && other_text(self.packed[at.ix()], &self.others) == id,
+                }
+            })
+            .map(|&at| IdIx(at))
+    }
+}
+
+fn other_text(packed: Packed, others: &[Box<str>]) -> &str {
+    let mut ix = [0; 8];
+    ix.copy_from_slice(&packed.0[..8]);
+    &others[u64::from_le_bytes(ix) as usize]
+}
+
+/// The 16 bytes of a hyphenated lower-case UUID; any other spelling is another id.
+fn pack(id: &str) -> Option<Packed> {
+    let bytes = id.as_bytes();
+    if bytes.len() != 36 || bytes.iter().any(u8::is_ascii_uppercase) {
+        return None;
+    }
+    uuid::Uuid::try_parse(id).ok().map(|u| Packed(u.into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_uuid_are_different_ids() {
+        let mut t = IdTable::default();
+        let spellings = [
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+            "6BA7B810-9DAD-11D1-80B4-00C04FD430C8",
+            "6ba7b8109dad11d180b400c04fd430c8",
+            "{6ba7b810-9dad-11d1-80b4-00c04fd430c8}",
+            "a",
+            "",
+            "\u{feff}",
+        ];
+        let ids: Vec<_> = spellings.iter().map(|s| t.intern(s)).collect();
+        assert_eq!(ids, (0..7).map(IdIx).collect::<Vec<_>>());
+        for (ix, s) in ids.iter().zip(spellings) {
+            assert_eq!((t.text(*ix).as_str(), t.find(s), t.intern(s)), (s, Some(*ix), *ix));
+        }
+    }
+
+    #[test]
+    fn survives_growth() {
+        let mut t = IdTable::default();
+        let text = |i: u128| {
+            if i.is_multiple_of(3) { format!("n{i}") } else { uuid::Uuid::from_u128(i).to_string() }
+        };
+        for i in 0..5_000 {
+            assert_eq!(t.intern(&text(i)).0, i as u32);
+        }
+        for i in 0..5_000 {
+            assert_eq!(t.find(&text(i)), Some(IdIx(i as u32)));
+        }
+    }
+}
