@@ -329,6 +329,12 @@ impl From<Refusal> for Error {
     }
 }
 
+impl From<Box<Refusal>> for Error {
+    fn from(r: Box<Refusal>) -> Self {
+        Error::Refusal(r)
+    }
+}
+
 impl From<Fault> for Error {
     fn from(f: Fault) -> Self {
         Error::Fault(Box::new(f))

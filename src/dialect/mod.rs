@@ -75,7 +75,7 @@ pub trait Dialect: Sync + Send {
         t: &Transcript,
         source: &dyn Source,
         chain: &Chain,
-    ) -> io::Result<Result<Vec<String>, Refusal>>;
+    ) -> io::Result<Result<Vec<String>, Box<Refusal>>>;
 }
 
 /// The dialect of an agent.
@@ -183,4 +183,19 @@ pub struct Anchor {
     pub bytes: Vec<u8>,
     /// The uuid below which the client's next record hangs.
     pub uuid: String,
+}
+
+/// A v4-shaped UUID that depends on nothing but its arguments: the first 16 bytes of BLAKE3 over
+/// `kind NUL agent NUL session NUL operation id`. A retry of an operation finds the same child by it.
+pub fn derived_uuid(kind: &str, agent: Agent, session: &str, operation_id: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (i, part) in [kind, agent.name(), session, operation_id].into_iter().enumerate() {
+        if i > 0 {
+            hasher.update(b"\0");
+        }
+        hasher.update(part.as_bytes());
+    }
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }

@@ -1,5 +1,5 @@
-//! Qwen Code 0.24.4: `formats/qwen-code.md` of the design notes; rules marked [B] there were read in the
-//! published bundle, [E] were measured with the client.
+//! Qwen Code 0.24.4: `formats/qwen-code.md` of the design notes; rules were read in the published
+//! bundle or measured with the client.
 
 use std::io::{self, Write};
 
@@ -12,9 +12,12 @@ use crate::{
 };
 
 mod anchor;
+mod artifacts;
 mod check;
 mod decode;
 mod fork;
+mod members;
+mod payload;
 mod read;
 mod simulate;
 
@@ -41,7 +44,7 @@ impl Dialect for Qwen {
 
     fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>> {
         let _ = source;
-        Ok(fork::side_artifacts(t, chain))
+        Ok(fork::attached(t, chain))
     }
 
     fn write_fork(
@@ -71,7 +74,13 @@ impl Dialect for Qwen {
         t: &Transcript,
         source: &dyn Source,
         chain: &Chain,
-    ) -> io::Result<Result<Vec<String>, Refusal>> {
-        check::check(t, source, chain)
+    ) -> io::Result<Result<Vec<String>, Box<Refusal>>> {
+        let _ = source;
+        Ok(check::check(t, chain))
     }
+}
+
+/// The client's own form of a time: UTC, milliseconds, `Z`.
+fn timestamp(now: jiff::Timestamp) -> String {
+    format!("{now:.3}")
 }
