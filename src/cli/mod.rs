@@ -1,3 +1,4 @@
 //! The command line: arguments in, stdout for data, stderr for messages. The only module that prints.
 
 pub mod args;
+pub mod prompt;

@@ -1,5 +1,8 @@
 //! All integration tests, in one binary.
 
 mod arrows;
+mod prompt;
+#[allow(dead_code, reason = "each helper is used by some tests")]
+mod pty;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;

@@ -1,0 +1,240 @@
+//! The prompt: one `dialoguer` list on stderr. The only module that names `dialoguer`.
+//!
+//! - Nothing is chosen by default: the list starts without a marker, and Enter (or Space) does nothing until a
+//!   key has moved to a line. So a stray Enter, or one typed ahead, never takes a branch.
+//! - Arrows, `j`/`k`, Tab move; left and right (`h`/`l`) turn pages; Esc, `q` and Ctrl-C decline with
+//!   `prompt-cancelled`, as does a terminal that goes away.
+//! - Every line fits the terminal as it is when it is drawn, so a resize needs no handler of ours. `dialoguer`
+//!   cannot draw on fewer than three rows (it panics); there, and below 20 columns, the list is printed with
+//!   numbers and one is asked for.
+//! - An arrow key is three bytes. On a line so slow that they arrive apart, `console` takes the first for Esc:
+//!   the prompt is then cancelled, never answered.
+
+use std::{
+    io::{self, IsTerminal},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook},
+    path::Path,
+};
+
+use console::{Style, Term};
+use dialoguer::{Input, Select, theme::Theme};
+
+use crate::{
+    refusal::{Code, Error, Fault, Refusal, Result},
+    topology::ContinuedIn,
+};
+
+mod choice;
+mod line;
+mod session;
+mod terminal;
+
+pub use choice::{Choice, choices};
+pub use session::SessionChoice;
+pub use terminal::restore as restore_terminal;
+
+use line::{clean, fit};
+use terminal::Held;
+
+/// What the prompt says above the list.
+#[derive(Clone, Debug)]
+pub struct PromptOptions {
+    /// The question; cut to the terminal's width.
+    pub question: String,
+}
+
+impl Default for PromptOptions {
+    fn default() -> Self {
+        PromptOptions {
+            question: "Which branch? Move with arrows or j/k, Enter takes it, Esc or q declines".into(),
+        }
+    }
+}
+
+/// What to do with a leaf that already went on in a child session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Resume the child.
+    FollowChild,
+    /// Make another child, without what the first has gained.
+    ForkAgain,
+}
+
+/// Refuses unless stdin and stderr both are a terminal. To be asked before a lease is taken.
+///
+/// # Errors
+/// `not-a-terminal`.
+pub fn require_terminal() -> Result<()> {
+    let missing = match (io::stdin().is_terminal(), io::stderr().is_terminal()) {
+        (true, true) => return Ok(()),
+        (false, true) => "stdin is",
+        (true, false) => "stderr is",
+        (false, false) => "stdin and stderr are",
+    };
+    Err(Refusal::new(Code::NotATerminal, format!("a prompt needs a terminal, and {missing} none"))
+        .hint("choose with `--leaf ID` or `--policy FILE`; `offshoot inspect` lists the leaves")
+        .into())
+}
+
+/// What is said instead of a prompt where there is nothing to choose.
+pub fn only_one(choice: &Choice) -> String {
+    format!("one branch only, `{}`: nothing to choose", clean(&choice.short_id))
+}
+
+/// Asks for one of the branches and returns its place in `choices`.
+///
+/// # Errors
+/// `not-a-terminal`, `prompt-cancelled`, or an I/O fault of the terminal.
+pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
+    let columns = choice::Columns::of(choices);
+    ask(&options.question, choices.len(), &|i, width| choices[i].line(&columns, width))
+}
+
+/// Asks for one of the sessions and returns its place in `sessions`.
+///
+/// # Errors
+/// As for [`pick`].
+pub fn pick_session(sessions: &[SessionChoice]) -> Result<usize> {
+    let question = "Which session? Move with arrows or j/k, Enter takes it, Esc or q declines";
+    ask(question, sessions.len(), &|i, width| sessions[i].line(width))
+}
+
+/// Asks what to do with a leaf that already went on in `child`.
+///
+/// # Errors
+/// As for [`pick`].
+pub fn continued(choice: &Choice, child: &ContinuedIn) -> Result<Follow> {
+    let turns = if child.turns == 1 { "turn" } else { "turns" };
+    let question = format!("`{}` went on in session {}", clean(&choice.short_id), clean(&child.session_id));
+    let lines = [
+        format!("resume that session, with its {} new {turns}", child.turns),
+        format!("fork the branch again, without {}", if child.turns == 1 { "it" } else { "them" }),
+    ];
+    let answer = ask(&question, lines.len(), &|i, width| fit(&lines[i], width))?;
+    Ok(if answer == 0 { Follow::FollowChild } else { Follow::ForkAgain })
+}
+
+/// Draws one line: its place in the list and the columns it may take.
+type DrawLine<'a> = &'a dyn Fn(usize, usize) -> String;
+
+/// Below this the list is numbered instead: `dialoguer` itself needs 3 rows, the page indicator 20 columns.
+const LEAST: (u16, u16) = (4, 20);
+
+fn ask(question: &str, items: usize, line: DrawLine<'_>) -> Result<usize> {
+    require_terminal()?;
+    if items == 0 {
+        return Err(Refusal::new(Code::NoLeaf, "there is nothing to choose from").into());
+    }
+    let term = Term::stderr();
+    let _held = Held::take();
+    if usable(&term)
+        && let Some(answer) = list(&term, question, items, line)
+    {
+        return finish(answer?);
+    }
+    finish(numbered(&term, question, items, line)?)
+}
+
+fn usable(term: &Term) -> bool {
+    let (rows, columns) = term.size();
+    rows >= LEAST.0 && columns >= LEAST.1
+}
+
+fn finish(answer: Option<usize>) -> Result<usize> {
+    answer.ok_or_else(cancelled)
+}
+
+fn cancelled() -> Error {
+    Refusal::new(Code::PromptCancelled, "cancelled at the prompt, nothing was written").into()
+}
+
+/// The list; `None` if the terminal became too small for it while it stood.
+fn list(term: &Term, question: &str, items: usize, line: DrawLine<'_>) -> Option<Result<Option<usize>>> {
+    let theme = Lines { term, question, items, line };
+    // `dialoguer` measures items by bytes where it clears them; an item here is only its number, which the
+    // theme replaces by the line, so wide text cannot make it clear lines that are not its own.
+    let select = Select::with_theme(&theme).with_prompt("").report(false).items(0..items);
+    let hook = take_hook();
+    set_hook(Box::new(|_| {}));
+    let answered = catch_unwind(AssertUnwindSafe(|| select.interact_on_opt(term)));
+    set_hook(hook);
+    match answered {
+        Ok(answer) => Some(declined_or_failed(answer)),
+        Err(_) if !usable(term) => None,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+fn numbered(term: &Term, question: &str, items: usize, line: DrawLine<'_>) -> Result<Option<usize>> {
+    let digits = items.to_string().len();
+    let write = |text: &str| term.write_line(text).map_err(terminal_fault);
+    write(question)?;
+    for i in 0..items {
+        let width = usize::from(term.size().1).saturating_sub(digits + 3);
+        write(&format!("{:>digits$}  {}", i + 1, line(i, width)))?;
+    }
+    loop {
+        let input = Input::<String>::new().with_prompt("Number, or q").allow_empty(true).interact_on(term);
+        let Some(text) = declined_or_failed(input.map(Some))? else { return Ok(None) };
+        match text.trim() {
+            "q" | "\u{1b}" => return Ok(None),
+            text => match text.parse::<usize>() {
+                Ok(n) if (1..=items).contains(&n) => return Ok(Some(n - 1)),
+                _ => write(&format!("1 to {items}, or q"))?,
+            },
+        }
+    }
+}
+
+/// Ctrl-C reaches us as an interrupted read, a terminal that went away as its end: both decline.
+fn declined_or_failed<T>(answer: Result<Option<T>, dialoguer::Error>) -> Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(dialoguer::Error::IO(e)) => match e.kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => Ok(None),
+            _ => Err(terminal_fault(e)),
+        },
+    }
+}
+
+fn terminal_fault(e: io::Error) -> Error {
+    Fault::io("prompt on", Path::new("the terminal"), e).into()
+}
+
+/// Draws question and lines at the width that the terminal has at that moment.
+struct Lines<'a> {
+    term: &'a Term,
+    question: &'a str,
+    items: usize,
+    line: DrawLine<'a>,
+}
+
+impl Lines<'_> {
+    /// Columns that a line may fill: the last one stays free, since some terminals wrap when it is written.
+    fn columns(&self) -> usize {
+        usize::from(self.term.size().1).saturating_sub(1)
+    }
+}
+
+impl Theme for Lines<'_> {
+    fn format_select_prompt(&self, f: &mut dyn std::fmt::Write, _prompt: &str) -> std::fmt::Result {
+        // `dialoguer` adds ` [Page 1/3] ` where the list has pages.
+        let page = " [Page /] ".len() + 2 * self.items.to_string().len();
+        write!(f, "{}", fit(self.question, self.columns().saturating_sub(page)))
+    }
+
+    fn format_select_prompt_item(
+        &self,
+        f: &mut dyn std::fmt::Write,
+        text: &str,
+        active: bool,
+    ) -> std::fmt::Result {
+        let Ok(index) = text.parse() else { return Ok(()) };
+        let line = (self.line)(index, self.columns().saturating_sub(2));
+        if active {
+            write!(f, "{}", Style::new().for_stderr().bold().apply_to(format!("> {line}")))
+        } else {
+            write!(f, "  {line}")
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! One line of the session prompt.
+
+use jiff::Timestamp;
+
+use super::{
+    choice::age,
+    line::{fit, pad},
+};
+
+/// A session that can be asked for.
+#[derive(Clone, Debug)]
+pub struct SessionChoice {
+    /// Its id.
+    pub session_id: String,
+    /// How long ago it was last written, from [`SessionChoice::age`].
+    pub age: String,
+    /// How many leaves it has, where that is known.
+    pub leaves: Option<u64>,
+    /// Its title or first prompt.
+    pub text: String,
+}
+
+impl SessionChoice {
+    /// How long `at` lies before `now`, in words for one column.
+    pub fn age(at: Option<Timestamp>, now: Timestamp) -> String {
+        age(at, now)
+    }
+
+    /// The line in at most `width` columns.
+    pub fn line(&self, width: usize) -> String {
+        let leaves = match self.leaves {
+            Some(1) => "1 branch".to_owned(),
+            Some(n) => format!("{n} branches"),
+            None => String::new(),
+        };
+        let id = fit(&self.session_id, 8);
+        if width < 40 {
+            return fit(&format!("{id}  {}", self.text), width);
+        }
+        fit(&format!("{id}  {}  {}  {}", pad(&self.age, 8), pad(&leaves, 12), self.text), width)
+    }
+}

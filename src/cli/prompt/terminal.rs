@@ -1,0 +1,71 @@
+//! The terminal while the prompt stands, and its way back on every way out.
+//!
+//! `console` reads each key in raw mode and goes back to the line mode between keys, where typed-ahead keys are
+//! echoed into the list. So echo and line mode are off for as long as the prompt stands. Measured: without a
+//! handler, Ctrl-C kills the process with the cursor hidden; `restore` is what a handler must call.
+
+use std::sync::{Mutex, Once, PoisonError};
+
+use console::Term;
+
+/// The terminal's settings before the prompt, while one stands.
+#[cfg(unix)]
+static BEFORE: Mutex<Option<rustix::termios::Termios>> = Mutex::new(None);
+#[cfg(not(unix))]
+static BEFORE: Mutex<Option<()>> = Mutex::new(None);
+
+/// Gives the terminal back: cursor shown, echo and line mode as before. Does nothing where no prompt stands.
+/// For signal handlers that run on a thread of their own; not async-signal-safe.
+pub fn restore() {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(_before) = before {
+        #[cfg(unix)]
+        let _ = rustix::termios::tcsetattr(std::io::stdin(), rustix::termios::OptionalActions::Now, &_before);
+        let _ = Term::stderr().show_cursor();
+    }
+}
+
+/// A prompt stands; dropping it restores the terminal.
+pub struct Held(());
+
+impl Held {
+    /// Notes the settings and turns echo and line mode off. A terminal that refuses is left as it is.
+    pub fn take() -> Self {
+        install_handler();
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = quiet();
+        Held(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+#[cfg(unix)]
+fn quiet() -> Option<rustix::termios::Termios> {
+    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+    let before = tcgetattr(std::io::stdin()).ok()?;
+    let mut held = before.clone();
+    held.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+    let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &held);
+    Some(before)
+}
+
+#[cfg(not(unix))]
+fn quiet() -> Option<()> {
+    Some(())
+}
+
+/// Without a handler a signal would end the process with the terminal as the prompt needs it.
+fn install_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error means that the program has a handler already; it has to call `restore`.
+        let _ = ctrlc::try_set_handler(|| {
+            restore();
+            std::process::exit(130);
+        });
+    });
+}
