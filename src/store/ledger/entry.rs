@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    record::{Classification, RecordId, Turn},
+    record::{Agent, Classification, RecordId, Turn},
     selection::{DecidedBy, SeedMode},
     topology::{ClientPick, GapIds},
 };
@@ -24,6 +24,10 @@ pub struct Entry {
     pub prev: String,
     /// RFC 3339, UTC, milliseconds.
     pub at: String,
+    /// Whose ledger it is: an entry that is carried into another ledger does not verify there.
+    pub agent: Agent,
+    /// The session of the ledger.
+    pub session_id: String,
     /// The rest.
     #[serde(flatten)]
     pub body: Body,
@@ -91,6 +95,20 @@ pub enum State {
     Observed,
     /// `truncate` or `restore` replaced the transcript.
     Replaced,
+}
+
+impl State {
+    /// The name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Pending => "pending",
+            State::Completed => "completed",
+            State::Abandoned => "abandoned",
+            State::Acknowledged => "acknowledged",
+            State::Observed => "observed",
+            State::Replaced => "replaced",
+        }
+    }
 }
 
 /// Identity of a snapshot.

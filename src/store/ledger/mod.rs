@@ -1,3 +1,21 @@
-//! The audit ledger.
+#![doc = include_str!("../ledger.md")]
 
 pub mod entry;
+mod file;
+mod hash;
+mod heads;
+mod name;
+mod offered;
+mod policies;
+mod read;
+mod selections;
+mod states;
+
+pub use file::{Ledger, ledgers};
+pub use heads::{Head, Heads};
+pub use name::session_file_name;
+pub use offered::{offered_for, resolve_offered};
+pub use policies::{keep_policy, kept_policy};
+pub use read::{Problem, Read};
+pub use selections::Selection;
+pub use states::follows;
