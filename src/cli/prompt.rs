@@ -2,6 +2,7 @@
 //!
 //! - Nothing is chosen by default: the list starts without a marker, and Enter (or Space) does nothing until a
 //!   key has moved to a line. So a stray Enter, or one typed ahead, never takes a branch.
+//! - Below the list stands what the marked line has no room for, where the terminal has at least 12 rows.
 //! - Arrows, `j`/`k`, Tab move; left and right (`h`/`l`) turn pages; Esc, `q` and Ctrl-C decline with
 //!   `prompt-cancelled`, as does a terminal that goes away.
 //! - Every line fits the terminal as it is when it is drawn, so a resize needs no handler of ours. `dialoguer`
@@ -11,6 +12,8 @@
 //!   the prompt is then cancelled, never answered.
 
 use std::{
+    cell::Cell,
+    fmt,
     io::{self, IsTerminal},
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook},
     path::Path,
@@ -87,7 +90,13 @@ pub fn only_one(choice: &Choice) -> String {
 /// `not-a-terminal`, `prompt-cancelled`, or an I/O fault of the terminal.
 pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
     let columns = choice::Columns::of(choices);
-    ask(&options.question, choices.len(), &|i, width| choices[i].line(&columns, width))
+    let details = |i: usize, width| choices[i].details(width);
+    ask(&List {
+        question: &options.question,
+        items: choices.len(),
+        line: &|i, width| choices[i].line(&columns, width),
+        details: Some(&details),
+    })
 }
 
 /// Asks for one of the sessions and returns its place in `sessions`.
@@ -96,7 +105,7 @@ pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
 /// As for [`pick`].
 pub fn pick_session(sessions: &[SessionChoice]) -> Result<usize> {
     let question = "Which session? Move with arrows or j/k, Enter takes it, Esc or q declines";
-    ask(question, sessions.len(), &|i, width| sessions[i].line(width))
+    ask(&List { question, items: sessions.len(), line: &|i, width| sessions[i].line(width), details: None })
 }
 
 /// Asks what to do with a leaf that already went on in `child`.
@@ -110,29 +119,43 @@ pub fn continued(choice: &Choice, child: &ContinuedIn) -> Result<Follow> {
         format!("resume that session, with its {} new {turns}", child.turns),
         format!("fork the branch again, without {}", if child.turns == 1 { "it" } else { "them" }),
     ];
-    let answer = ask(&question, lines.len(), &|i, width| fit(&lines[i], width))?;
+    let line = |i: usize, width| fit(&lines[i], width);
+    let answer = ask(&List { question: &question, items: lines.len(), line: &line, details: None })?;
     Ok(if answer == 0 { Follow::FollowChild } else { Follow::ForkAgain })
 }
 
-/// Draws one line: its place in the list and the columns it may take.
-type DrawLine<'a> = &'a dyn Fn(usize, usize) -> String;
+/// What is asked.
+struct List<'a> {
+    question: &'a str,
+    items: usize,
+    /// One line: its place in the list and the columns it may take.
+    line: &'a dyn Fn(usize, usize) -> String,
+    /// What is said below the list of the marked line, each line of it in the given columns.
+    details: Option<&'a dyn Fn(usize, usize) -> [String; DETAILS]>,
+}
+
+/// Lines of details; a blank one stands above them.
+const DETAILS: usize = 3;
+
+/// Fewer rows than this are left to the list alone.
+const DETAILS_FROM: usize = 12;
 
 /// Below this the list is numbered instead: `dialoguer` itself needs 3 rows, the page indicator 20 columns.
 const LEAST: (u16, u16) = (4, 20);
 
-fn ask(question: &str, items: usize, line: DrawLine<'_>) -> Result<usize> {
+fn ask(list: &List<'_>) -> Result<usize> {
     require_terminal()?;
-    if items == 0 {
+    if list.items == 0 {
         return Err(Refusal::new(Code::NoLeaf, "there is nothing to choose from").into());
     }
     let term = Term::stderr();
     let _held = Held::take();
     if usable(&term)
-        && let Some(answer) = list(&term, question, items, line)
+        && let Some(answer) = marked(&term, list)
     {
         return finish(answer?);
     }
-    finish(numbered(&term, question, items, line)?)
+    finish(numbered(&term, list)?)
 }
 
 fn usable(term: &Term) -> bool {
@@ -148,12 +171,13 @@ fn cancelled() -> Error {
     Refusal::new(Code::PromptCancelled, "cancelled at the prompt, nothing was written").into()
 }
 
-/// The list; `None` if the terminal became too small for it while it stood.
-fn list(term: &Term, question: &str, items: usize, line: DrawLine<'_>) -> Option<Result<Option<usize>>> {
-    let theme = Lines { term, question, items, line };
+/// The list with a marker; `None` if the terminal became too small for it while it stood.
+fn marked(term: &Term, list: &List<'_>) -> Option<Result<Option<usize>>> {
+    let theme = Lines::new(term, list);
     // `dialoguer` measures items by bytes where it clears them; an item here is only its number, which the
     // theme replaces by the line, so wide text cannot make it clear lines that are not its own.
-    let select = Select::with_theme(&theme).with_prompt("").report(false).items(0..items);
+    let select =
+        Select::with_theme(&theme).with_prompt("").report(false).max_length(theme.most).items(0..list.items);
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
     let answered = catch_unwind(AssertUnwindSafe(|| select.interact_on_opt(term)));
@@ -165,13 +189,14 @@ fn list(term: &Term, question: &str, items: usize, line: DrawLine<'_>) -> Option
     }
 }
 
-fn numbered(term: &Term, question: &str, items: usize, line: DrawLine<'_>) -> Result<Option<usize>> {
+fn numbered(term: &Term, list: &List<'_>) -> Result<Option<usize>> {
+    let items = list.items;
     let digits = items.to_string().len();
     let write = |text: &str| term.write_line(text).map_err(terminal_fault);
-    write(question)?;
+    write(&clean(list.question))?;
     for i in 0..items {
         let width = usize::from(term.size().1).saturating_sub(digits + 3);
-        write(&format!("{:>digits$}  {}", i + 1, line(i, width)))?;
+        write(&format!("{:>digits$}  {}", i + 1, (list.line)(i, width)))?;
     }
     loop {
         let input = Input::<String>::new().with_prompt("Number, or q").allow_empty(true).interact_on(term);
@@ -201,40 +226,75 @@ fn terminal_fault(e: io::Error) -> Error {
     Fault::io("prompt on", Path::new("the terminal"), e).into()
 }
 
-/// Draws question and lines at the width that the terminal has at that moment.
+/// Draws question, lines and details at the width that the terminal has at that moment.
 struct Lines<'a> {
     term: &'a Term,
-    question: &'a str,
-    items: usize,
-    line: DrawLine<'a>,
+    list: &'a List<'a>,
+    /// The most lines on one page.
+    most: usize,
+    /// The marked line of the page that is being drawn.
+    active: Cell<Option<usize>>,
 }
 
-impl Lines<'_> {
+impl<'a> Lines<'a> {
+    fn new(term: &'a Term, list: &'a List<'a>) -> Self {
+        let rows = usize::from(term.size().0);
+        let details = if list.details.is_some() && rows >= DETAILS_FROM { DETAILS + 1 } else { 0 };
+        Lines { term, list, most: rows.saturating_sub(2 + details), active: Cell::new(None) }
+    }
+
     /// Columns that a line may fill: the last one stays free, since some terminals wrap when it is written.
     fn columns(&self) -> usize {
         usize::from(self.term.size().1).saturating_sub(1)
     }
+
+    /// The page that `dialoguer` draws now: its lines, and whether details have room below it and the prompt.
+    fn page(&self) -> (usize, bool) {
+        let rows = usize::from(self.term.size().0);
+        let lines = self.most.min(rows.saturating_sub(2)).max(1);
+        (lines, rows >= lines.min(self.list.items) + DETAILS + 3)
+    }
+
+    fn details(&self) -> [String; DETAILS] {
+        let columns = self.columns().saturating_sub(2);
+        match (self.active.get(), self.list.details) {
+            (Some(active), Some(details)) => details(active, columns),
+            _ => [
+                fit("Nothing is marked yet: Enter does nothing until a key has moved.", columns),
+                String::new(),
+                String::new(),
+            ],
+        }
+    }
 }
 
 impl Theme for Lines<'_> {
-    fn format_select_prompt(&self, f: &mut dyn std::fmt::Write, _prompt: &str) -> std::fmt::Result {
+    fn format_select_prompt(&self, f: &mut dyn fmt::Write, _prompt: &str) -> fmt::Result {
         // `dialoguer` adds ` [Page 1/3] ` where the list has pages.
-        let page = " [Page /] ".len() + 2 * self.items.to_string().len();
-        write!(f, "{}", fit(self.question, self.columns().saturating_sub(page)))
+        let page = " [Page /] ".len() + 2 * self.list.items.to_string().len();
+        write!(f, "{}", fit(self.list.question, self.columns().saturating_sub(page)))
     }
 
-    fn format_select_prompt_item(
-        &self,
-        f: &mut dyn std::fmt::Write,
-        text: &str,
-        active: bool,
-    ) -> std::fmt::Result {
-        let Ok(index) = text.parse() else { return Ok(()) };
-        let line = (self.line)(index, self.columns().saturating_sub(2));
-        if active {
-            write!(f, "{}", Style::new().for_stderr().bold().apply_to(format!("> {line}")))
-        } else {
-            write!(f, "  {line}")
+    fn format_select_prompt_item(&self, f: &mut dyn fmt::Write, text: &str, active: bool) -> fmt::Result {
+        let Ok(index) = text.parse::<usize>() else { return Ok(()) };
+        let (lines, room) = self.page();
+        if index.is_multiple_of(lines) {
+            self.active.set(None);
         }
+        let line = (self.list.line)(index, self.columns().saturating_sub(2));
+        if active {
+            self.active.set(Some(index));
+            write!(f, "{}", Style::new().for_stderr().bold().apply_to(format!("> {line}")))?;
+        } else {
+            write!(f, "  {line}")?;
+        }
+        let last = (index + 1).is_multiple_of(lines) || index + 1 == self.list.items;
+        if last && room && self.list.details.is_some() {
+            writeln!(f)?;
+            for detail in self.details() {
+                write!(f, "\n  {detail}")?;
+            }
+        }
+        Ok(())
     }
 }

@@ -97,6 +97,12 @@ fn start(what: &str, columns: u16, rows: u16) -> Pty {
     Pty::spawn(&command, columns, rows)
 }
 
+/// How many lines of the list are on the screen.
+fn listed(screen: &vt100::Screen) -> usize {
+    let columns = screen.size().1.get();
+    screen.rows(0, columns).filter(|l| l.starts_with("  leaf-") || l.starts_with("> leaf-")).count()
+}
+
 #[track_caller]
 fn took(pty: Pty, index: usize) {
     let ended = pty.wait();
@@ -127,7 +133,7 @@ fn enter_takes_nothing_before_a_key_has_moved() {
     let mut pty = start("plain:3", 80, 24);
     // Typed ahead of the prompt, and at it: neither takes a branch.
     pty.send(ENTER);
-    pty.wait_text("leaf-0002");
+    pty.wait_text("Nothing is marked yet");
     assert_eq!(marked(pty.screen()), None);
     pty.send(ENTER);
     pty.send(" ");
@@ -143,20 +149,41 @@ fn enter_takes_nothing_before_a_key_has_moved() {
 fn a_long_list_scrolls() {
     let mut pty = start("plain:50", 80, 24);
     pty.wait_text("[Page 1/3]");
-    assert!(!pty.screen().contents().contains("leaf-0022"));
-    for i in 0..23 {
+    assert!(!pty.screen().contents().contains("leaf-0018"));
+    for i in 0..19 {
         pty.send(DOWN);
         pty.wait_marked(&format!("leaf-{i:04}"));
     }
     pty.wait_text("[Page 2/3]");
     pty.send(RIGHT);
-    pty.wait_marked("leaf-0044");
+    pty.wait_marked("leaf-0036");
     pty.wait_text("[Page 3/3]");
     pty.send("k");
-    pty.wait_marked("leaf-0043");
+    pty.wait_marked("leaf-0035");
     assert!(!wraps(pty.screen()));
     pty.send(ENTER);
-    took(pty, 43);
+    took(pty, 35);
+}
+
+#[test]
+fn what_the_line_has_no_room_for_stands_below_the_list() {
+    let mut pty = start("plain:30", 80, 24);
+    pty.wait_text("Nothing is marked yet");
+    pty.send(DOWN);
+    pty.send(DOWN);
+    pty.wait_text("leaf leaf-0001, client's pick");
+    let screen = pty.screen().contents();
+    assert!(screen.contains("first: prompt 1 asks for something that takes many words to say in full\n"));
+    assert!(screen.contains("reply: reply 1 gives it, and says so at some length as well\n"));
+    assert!(screen.starts_with("Which branch?"), "nothing scrolled away:\n{screen}");
+    // Where the rows are few they are left to the list.
+    pty.resize(80, 8);
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0002");
+    pty.wait_text("[Page 1/5]");
+    assert!(!pty.screen().contents().contains("reply: "));
+    pty.send("q");
+    assert_eq!(pty.wait().code, Some(130));
 }
 
 #[test]
@@ -193,14 +220,14 @@ fn a_signal_gives_the_terminal_back() {
 fn lines_fit_narrow_terminals_and_wide_characters() {
     for columns in [20, 21, 33, 40, 57, 80, 200] {
         let mut pty = start("wide:7", columns, 24);
-        pty.wait_for("seven lines", |s| s.contents().matches("leaf").count() == 7);
+        pty.wait_for("seven lines", |s| listed(s) == 7);
         for i in 0..7 {
             pty.send(DOWN);
             let leaf = format!("leaf-{i:04}");
             pty.wait_for("the whole list again, marked", |s| {
                 marked(s).is_some_and(|line| line.contains(&leaf))
-                    && s.contents().matches("leaf").count() == 7
-                    && s.contents().contains("leaf-0006")
+                    && listed(s) == 7
+                    && s.contents().contains(&format!("leaf {leaf}"))
             });
             assert!(!wraps(pty.screen()), "{columns} columns:\n{}", pty.screen().contents());
         }

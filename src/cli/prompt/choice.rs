@@ -94,6 +94,18 @@ impl Choice {
         rest += &texts(self.prompt.as_deref(), self.reply.as_deref(), room);
         fit(&format!("{line}  {rest}"), width).trim_end().to_owned()
     }
+
+    /// What the line has no room for, each in at most `width` columns.
+    pub(super) fn details(&self, width: usize) -> [String; super::DETAILS] {
+        let mut about = vec![format!("leaf {}", self.leaf)];
+        about.extend(self.tags.iter().cloned());
+        [
+            format!("first: {}", self.prompt.as_deref().unwrap_or("no prompt after the branch point")),
+            format!("reply: {}", self.reply.as_deref().unwrap_or("none")),
+            about.join(", "),
+        ]
+        .map(|text| fit(&text, width))
+    }
 }
 
 /// As many marks as fit, in brackets; nothing where not even the first does.
