@@ -1,9 +1,20 @@
 //! The branch inspector: leaves, branch points, relations and summaries of a transcript. Pure and linear.
 
 pub mod chain;
+mod diagnostic;
+mod fold;
+mod inspect;
 mod inspection;
+mod interleave;
+mod leaves;
+mod nodes;
+mod rewind;
+mod segments;
+mod summary;
+mod turn;
 
 pub use chain::{Chain, Gap, build_ordered_uuid_chain};
+pub use inspect::{MAX_LISTED, inspect};
 pub use inspection::{
     Branch, ClientPick, ContinuedIn, Counts, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo,
     TopologyDiagnostic,

@@ -1,0 +1,70 @@
+//! Which nodes are leaves: childless nodes, normalised over neutral tails, without strict ancestors of others.
+
+use super::nodes::{Bits, NONE, Node, Nodes};
+use crate::transcript::Flags;
+
+/// The reported leaves.
+pub(super) struct Leaves {
+    /// By first physical record.
+    pub leaves: Vec<Node>,
+    /// For each leaf the childless node, last by first record, that was normalised into it.
+    pub terminals: Vec<Node>,
+    /// How many leaves stand at or below each node.
+    pub below: Vec<u32>,
+}
+
+impl Leaves {
+    pub fn new(nodes: &Nodes<'_>) -> Self {
+        let len = nodes.len();
+        let mut inner = Bits::new(len);
+        for n in 0..len as u32 {
+            if let Some(p) = nodes.parent(n) {
+                inner.set(p);
+            }
+        }
+        let normal = normalised(nodes);
+        // The last childless node of each candidate; `NONE` for what is no candidate.
+        let mut terminal = vec![NONE; len];
+        for n in (0..len as u32).filter(|&n| !inner.get(n)) {
+            let candidate = normal[n as usize];
+            if candidate != NONE {
+                terminal[candidate as usize] = n;
+            }
+        }
+        drop(normal);
+
+        // Children before parents: what has a leaf below it is a strict ancestor of that leaf and is none itself.
+        let mut below = vec![0u32; len];
+        let mut leaves = Vec::new();
+        for &n in nodes.order.iter().rev().filter(|&&n| !nodes.on_cycle(n)) {
+            if below[n as usize] == 0 && terminal[n as usize] != NONE {
+                below[n as usize] = 1;
+                leaves.push(n);
+            }
+            if let Some(p) = nodes.parent(n) {
+                below[p as usize] += below[n as usize];
+            }
+        }
+        for cycle in &nodes.cycles {
+            let all = cycle.members.iter().map(|&m| below[m as usize]).sum();
+            cycle.members.iter().for_each(|&m| below[m as usize] = all);
+        }
+        leaves.sort_unstable();
+        let terminals = leaves.iter().map(|&n| terminal[n as usize]).collect();
+        Leaves { leaves, terminals, below }
+    }
+}
+
+/// The nearest ancestor or self that is not neutral. A candidate on a cycle is its own strict ancestor, so whatever
+/// lies on a cycle has none.
+fn normalised(nodes: &Nodes<'_>) -> Vec<Node> {
+    let mut normal = vec![NONE; nodes.len()];
+    for &n in nodes.order.iter().filter(|&&n| !nodes.on_cycle(n)) {
+        normal[n as usize] = if !nodes.has(n, Flags::NEUTRAL) {
+            n
+        } else {
+            nodes.parent(n).map_or(NONE, |p| normal[p as usize])
+        };
+    }
+    normal
+}

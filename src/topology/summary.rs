@@ -1,0 +1,270 @@
+//! Texts and times of a chain. A body is decoded only where a summary needs it, and what many leaves share is
+//! looked for once.
+
+use std::io;
+
+use hashbrown::HashMap;
+
+use super::{
+    fold::Fold,
+    nodes::{Bits, NONE, Node, Nodes},
+    segments::{SegIx, Segments},
+};
+use crate::{
+    dialect::{Decoded, Dialect},
+    record::RecordKind,
+    transcript::{RecordIx, Source},
+};
+
+/// Decodes records, and remembers the last ones.
+pub(super) struct Bodies<'a> {
+    nodes: &'a Nodes<'a>,
+    source: &'a dyn Source,
+    dialect: &'a dyn Dialect,
+    recent: Vec<(RecordIx, Decoded)>,
+    /// Round robin over `recent`.
+    next: usize,
+}
+
+/// A leaf, its terminal, its last message and its first prompt are often the same few records.
+const RECENT: usize = 4;
+
+impl<'a> Bodies<'a> {
+    pub fn new(nodes: &'a Nodes<'a>, source: &'a dyn Source, dialect: &'a dyn Dialect) -> Self {
+        Bodies { nodes, source, dialect, recent: Vec::with_capacity(RECENT), next: 0 }
+    }
+
+    /// The decoded record.
+    pub fn get(&mut self, ix: RecordIx) -> io::Result<&Decoded> {
+        let slot = match self.recent.iter().position(|&(r, _)| r == ix) {
+            Some(slot) => slot,
+            None => {
+                let bytes = self.source.bytes(self.nodes.t.record(ix).span)?;
+                let entry = (ix, self.dialect.decode(&bytes));
+                self.next = (self.next + 1) % RECENT;
+                if self.recent.len() < RECENT {
+                    self.recent.push(entry);
+                    self.recent.len() - 1
+                } else {
+                    self.recent[self.next] = entry;
+                    self.next
+                }
+            }
+        };
+        Ok(&self.recent[slot].1)
+    }
+
+    /// The visible text of a uuid, folded and cut; none if it is blank.
+    fn text(&mut self, n: Node) -> io::Result<Option<String>> {
+        let nodes = self.nodes;
+        let mut fold = Fold::default();
+        for ix in nodes.voices(n) {
+            if fold.full() {
+                break;
+            }
+            self.get(ix)?.texts.iter().for_each(|piece| fold.push(piece));
+        }
+        Ok(fold.finish())
+    }
+}
+
+/// Whose text is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Voice {
+    Person,
+    Model,
+}
+
+/// Finds the texts and times of leaves.
+pub(super) struct Summaries<'a> {
+    nodes: &'a Nodes<'a>,
+    segments: &'a Segments,
+    pub bodies: Bodies<'a>,
+    texts: HashMap<Node, String>,
+    blank: Bits,
+    times: HashMap<Node, Option<String>>,
+    prompts: Nearest,
+    replies: Nearest,
+    messages: Nearest,
+}
+
+impl<'a> Summaries<'a> {
+    pub fn new(nodes: &'a Nodes<'a>, segments: &'a Segments, bodies: Bodies<'a>) -> Self {
+        let len = segments.all.len();
+        Summaries {
+            nodes,
+            segments,
+            bodies,
+            texts: HashMap::new(),
+            blank: Bits::new(nodes.len()),
+            times: HashMap::new(),
+            prompts: Nearest::new(len),
+            replies: Nearest::new(len),
+            messages: Nearest::new(len),
+        }
+    }
+
+    /// `timestamp` of a node's first record.
+    pub fn time(&mut self, n: Node) -> io::Result<Option<String>> {
+        if let Some(known) = self.times.get(&n) {
+            return Ok(known.clone());
+        }
+        let time = self.bodies.get(self.nodes.first(n))?.timestamp.clone();
+        self.times.insert(n, time.clone());
+        Ok(time)
+    }
+
+    /// The first text of a person in the distinct part of a leaf.
+    pub fn first_prompt(&mut self, leaf: SegIx) -> io::Result<Option<String>> {
+        let mut candidates: Vec<Node> = Vec::new();
+        let segments = self.segments;
+        for ix in segments.distinct(leaf) {
+            let root = segments.get(leaf).root;
+            let seg = segments.get(ix);
+            match seg.cycle {
+                None => candidates.extend(seg.upward(self.nodes).filter(|&n| self.nodes.is_prompt(n))),
+                Some(c) => {
+                    let (before, after) =
+                        self.nodes.cycles[c as usize].members.split_at(self.nodes.cycle_index(root));
+                    candidates.extend(after.iter().chain(before).filter(|&&n| self.nodes.is_prompt(n)));
+                }
+            }
+        }
+        for n in candidates.into_iter().rev() {
+            if self.speaks(n, Voice::Person)? {
+                return Ok(self.texts.get(&n).cloned());
+            }
+        }
+        Ok(None)
+    }
+
+    /// The latest text of a person on the chain.
+    pub fn last_prompt(&mut self, leaf: SegIx) -> io::Result<Option<String>> {
+        let mut memo = std::mem::take(&mut self.prompts);
+        let found = self.nearest(&mut memo, leaf, &mut |s, n| s.speaks(n, Voice::Person));
+        self.prompts = memo;
+        Ok(found?.and_then(|n| self.texts.get(&n).cloned()))
+    }
+
+    /// The latest text of the model on the chain that is no thought.
+    pub fn last_reply(&mut self, leaf: SegIx) -> io::Result<Option<String>> {
+        let mut memo = std::mem::take(&mut self.replies);
+        let found = self.nearest(&mut memo, leaf, &mut |s, n| s.speaks(n, Voice::Model));
+        self.replies = memo;
+        Ok(found?.and_then(|n| self.texts.get(&n).cloned()))
+    }
+
+    /// The last user, assistant or tool-result record of the chain.
+    pub fn last_message(&mut self, leaf: SegIx) -> io::Result<Option<Node>> {
+        let mut memo = std::mem::take(&mut self.messages);
+        let found = self.nearest(&mut memo, leaf, &mut |s, n| Ok(s.nodes.is_message(n)));
+        self.messages = memo;
+        found
+    }
+
+    /// Whether a node has such a text; the text is kept.
+    fn speaks(&mut self, n: Node, voice: Voice) -> io::Result<bool> {
+        let of_voice = match voice {
+            Voice::Person => self.nodes.is_prompt(n),
+            Voice::Model => self.nodes.kind(n) == RecordKind::Assistant,
+        };
+        if !of_voice || self.blank.get(n) {
+            return Ok(false);
+        }
+        if self.texts.contains_key(&n) {
+            return Ok(true);
+        }
+        match self.bodies.text(n)? {
+            Some(text) => {
+                self.texts.insert(n, text);
+                Ok(true)
+            }
+            None => {
+                self.blank.set(n);
+                Ok(false)
+            }
+        }
+    }
+
+    /// The nearest node, from the bottom of a segment up, for which `holds`. Each node is asked once for all leaves.
+    fn nearest(
+        &mut self,
+        memo: &mut Nearest,
+        from: SegIx,
+        holds: &mut dyn FnMut(&mut Self, Node) -> io::Result<bool>,
+    ) -> io::Result<Option<Node>> {
+        let segments = self.segments;
+        let mut walked = Vec::new();
+        let mut found = NONE;
+        for ix in segments.up(from) {
+            let seg = segments.get(ix);
+            if seg.cycle.is_some() {
+                found = self.nearest_on_cycle(memo, segments.get(from).root, holds)?;
+                break;
+            }
+            if memo.by_segment[ix as usize] != Nearest::UNASKED {
+                found = memo.by_segment[ix as usize];
+                break;
+            }
+            walked.push(ix);
+            for n in seg.upward(self.nodes) {
+                if holds(self, n)? {
+                    found = n;
+                    break;
+                }
+            }
+            if found != NONE {
+                break;
+            }
+        }
+        for ix in walked {
+            memo.by_segment[ix as usize] = found;
+        }
+        Ok(Some(found).filter(|&n| n != NONE))
+    }
+
+    fn nearest_on_cycle(
+        &mut self,
+        memo: &mut Nearest,
+        entry: Node,
+        holds: &mut dyn FnMut(&mut Self, Node) -> io::Result<bool>,
+    ) -> io::Result<Node> {
+        if let Some(&known) = memo.on_cycle.get(&entry) {
+            return Ok(known);
+        }
+        let c = self.nodes.components[self.nodes.component(entry) as usize].cycle;
+        let members = &self.nodes.cycles[c.expect("BUG: the entry lies on a cycle") as usize].members;
+        let (before, after) = members.split_at(self.nodes.cycle_index(entry));
+        let (mut walked, mut found) = (Vec::new(), NONE);
+        for &n in after.iter().chain(before) {
+            if let Some(&known) = memo.on_cycle.get(&n) {
+                found = known;
+                break;
+            }
+            walked.push(n);
+            if holds(self, n)? {
+                found = n;
+                break;
+            }
+        }
+        memo.on_cycle.extend(walked.into_iter().map(|n| (n, found)));
+        Ok(found)
+    }
+}
+
+/// Answers to "which is the nearest at or above?".
+#[derive(Default)]
+struct Nearest {
+    /// By segment, from its bottom: a node, `NONE`, or `UNASKED`.
+    by_segment: Vec<Node>,
+    /// By member of a cycle.
+    on_cycle: HashMap<Node, Node>,
+}
+
+impl Nearest {
+    const UNASKED: u32 = u32::MAX - 1;
+
+    fn new(segments: usize) -> Self {
+        Nearest { by_segment: vec![Self::UNASKED; segments], on_cycle: HashMap::new() }
+    }
+}
