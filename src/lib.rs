@@ -27,6 +27,7 @@
 
 pub mod cli;
 pub mod dialect;
+pub mod policy;
 pub mod record;
 pub mod refusal;
 pub mod selection;

@@ -6,5 +6,6 @@ mod operations;
 mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
+mod policy_parse;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
