@@ -8,5 +8,6 @@ mod policy_parse;
 mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
+mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;

@@ -1,0 +1,52 @@
+//! The environment as it is passed in: nothing below `cli` reads a variable by itself.
+
+use std::{ffi::OsString, path::PathBuf};
+
+/// Values of the environment variables that the program honours. An empty variable counts as unset.
+#[derive(Clone, Debug, Default)]
+pub struct Env {
+    /// `OFFSHOOT_STATE_DIR`.
+    pub state_dir: Option<PathBuf>,
+    /// `XDG_STATE_HOME`, if it is absolute (the XDG rule: a relative one is ignored).
+    pub xdg_state_home: Option<PathBuf>,
+    /// `XDG_CONFIG_HOME`, if it is absolute.
+    pub xdg_config_home: Option<PathBuf>,
+    /// `HOME` (on Windows `USERPROFILE`).
+    pub home: Option<PathBuf>,
+    /// `QWEN_RUNTIME_DIR`.
+    pub qwen_runtime_dir: Option<PathBuf>,
+    /// `QWEN_HOME`.
+    pub qwen_home: Option<PathBuf>,
+    /// `OFFSHOOT_POLICY`.
+    pub policy: Option<PathBuf>,
+    /// Whether `NO_COLOR` is set to anything.
+    pub no_color: bool,
+    /// `OFFSHOOT_FAULT_POINT`, a hook of the crash tests (see [`crate::store::faults`]).
+    pub fault_point: Option<String>,
+}
+
+impl Env {
+    /// Reads every variable through `get`, which the caller makes of the process environment or of a test's map.
+    pub fn read(get: impl Fn(&str) -> Option<OsString>) -> Env {
+        let get = |name: &str| get(name).filter(|v| !v.is_empty());
+        let path = |name: &str| get(name).map(PathBuf::from);
+        let absolute = |name: &str| path(name).filter(|p| p.is_absolute());
+        Env {
+            state_dir: path("OFFSHOOT_STATE_DIR"),
+            xdg_state_home: absolute("XDG_STATE_HOME"),
+            xdg_config_home: absolute("XDG_CONFIG_HOME"),
+            home: path("HOME").or_else(|| if cfg!(windows) { path("USERPROFILE") } else { None }),
+            qwen_runtime_dir: path("QWEN_RUNTIME_DIR"),
+            qwen_home: path("QWEN_HOME"),
+            policy: path("OFFSHOOT_POLICY"),
+            no_color: get("NO_COLOR").is_some(),
+            fault_point: get("OFFSHOOT_FAULT_POINT").and_then(|v| v.into_string().ok()),
+        }
+    }
+
+    /// Where configuration lies: `$XDG_CONFIG_HOME/offshoot`, else `~/.config/offshoot`.
+    pub fn config_dir(&self) -> Option<PathBuf> {
+        let base = self.xdg_config_home.clone().or_else(|| self.home.as_ref().map(|h| h.join(".config")));
+        base.map(|b| b.join("offshoot"))
+    }
+}

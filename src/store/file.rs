@@ -1,0 +1,137 @@
+//! A transcript file behind [`Source`]: opened once, without following a symlink, and of the length it had then.
+
+use std::{
+    fs::{self, File, Metadata, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+use super::state::unsafe_path;
+use crate::{
+    refusal::{Error, Result},
+    transcript::Source,
+};
+
+/// A regular file, cut at the length it had when it was opened.
+#[derive(Debug)]
+pub struct FileSource {
+    file: File,
+    path: PathBuf,
+    meta: Metadata,
+    len: u64,
+}
+
+impl FileSource {
+    /// Opens a regular file for reading. A symlink as the last component is refused: two names of one file would have two locks.
+    ///
+    /// # Errors
+    /// `unsafe-path` for anything but a regular file; `io`.
+    pub fn open(path: &Path) -> Result<FileSource> {
+        // Looked at before it is opened, because opening some devices does something.
+        let found = fs::symlink_metadata(path).map_err(Error::io("inspect", path))?;
+        require_regular(path, &found)?;
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, no_surprises());
+        let file = options.open(path).map_err(Error::io("open", path))?;
+        let meta = file.metadata().map_err(Error::io("inspect", path))?;
+        require_regular(path, &meta)?;
+        let len = meta.len();
+        Ok(FileSource { file, path: path.to_owned(), meta, len })
+    }
+
+    /// Makes the source end earlier.
+    pub fn truncate_to(&mut self, len: u64) {
+        self.len = self.len.min(len);
+    }
+
+    /// As it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// What the system said of the file when it was opened.
+    pub fn metadata(&self) -> &Metadata {
+        &self.meta
+    }
+}
+
+impl Source for FileSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        read_exact_at(&self.file, offset, buf)
+    }
+}
+
+/// Refuses what is no regular file, and says what it is.
+pub(crate) fn require_regular(path: &Path, meta: &Metadata) -> Result<()> {
+    let kind = meta.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    Err(unsafe_path(
+        path,
+        if kind.is_symlink() {
+            "is a symlink"
+        } else if kind.is_dir() {
+            "is a directory"
+        } else {
+            "is not a regular file"
+        },
+    ))
+}
+
+/// Flags that keep an open from following a last symlink and from waiting for the other end of a pipe.
+#[cfg(unix)]
+pub(crate) fn no_surprises() -> i32 {
+    use rustix::fs::OFlags;
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32
+}
+
+/// Reads at an offset without moving a cursor that threads might share.
+#[cfg(unix)]
+pub(crate) fn read_exact_at(file: &File, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buf, offset)
+}
+
+/// Reads at an offset. `seek_read` moves the cursor, which nobody uses here.
+#[cfg(windows)]
+pub(crate) fn read_exact_at(file: &File, mut offset: u64, mut buf: &mut [u8]) -> io::Result<()> {
+    while !buf.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, buf, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                offset += n as u64;
+                buf = &mut buf[n..];
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Which file it is, whatever its name: device and inode. Zero where the system does not say.
+#[cfg(unix)]
+pub(crate) fn identity(meta: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (meta.dev(), meta.ino())
+}
+
+/// Which file it is: not known here, so that all files look alike and only content is compared.
+#[cfg(not(unix))]
+pub(crate) fn identity(_: &Metadata) -> (u64, u64) {
+    (0, 0)
+}
