@@ -1,6 +1,9 @@
 //! All integration tests, in one binary.
 
 mod arrows;
+#[allow(dead_code, reason = "each helper is used by some tests")]
+mod child;
+mod lease;
 mod ledger;
 mod operations;
 mod policy_evaluate;
@@ -8,6 +11,7 @@ mod policy_parse;
 mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
+mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;

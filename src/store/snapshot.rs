@@ -1,0 +1,283 @@
+//! A transcript as it was read, and the question whether it still is what was read.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Mutex,
+    time::{Duration, SystemTime},
+};
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::file::{FileSource, identity};
+use crate::{
+    dialect::Dialect,
+    refusal::{Code, Error, Fault, Refusal, Result},
+    transcript::{Source, Transcript},
+};
+
+/// How long a file must have been left alone before its times prove that it was not changed: file systems keep times
+/// in steps of up to two seconds, so a write soon after another one may leave no trace in them.
+const TIMES_ARE_COARSE: Duration = Duration::from_secs(3);
+
+/// Whether new bytes behind the old ones count as a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// They do: the source is about to be written.
+    Refuse,
+    /// They do not: only the bytes of the snapshot are used (forks, and choices that are only recorded).
+    AllowAtEnd,
+}
+
+/// The bytes of a transcript up to its last whole line, read once.
+///
+/// As a [`Source`] it ends where the snapshot ends, whatever has been appended since.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The canonical path.
+    pub path: PathBuf,
+    /// What was read.
+    pub transcript: Transcript,
+    /// The length of the snapshot; a torn last line is not part of it.
+    pub bytes: u64,
+    /// `blake3:<hex>` of those bytes, if it was asked for.
+    pub digest: Option<String>,
+    /// The device that the file is on.
+    pub device: u64,
+    /// The file's inode.
+    pub inode: u64,
+    /// When it was last written.
+    pub mtime: Timestamp,
+    /// Its permission bits; 0 where there are none.
+    pub mode: u32,
+    source: FileSource,
+    opened: Times,
+    settled: bool,
+}
+
+/// What changes when a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Times {
+    len: u64,
+    modified: Option<SystemTime>,
+    changed: (i64, i64),
+}
+
+impl Times {
+    fn of(meta: &fs::Metadata) -> Times {
+        #[cfg(unix)]
+        let changed = {
+            use std::os::unix::fs::MetadataExt;
+            (meta.ctime(), meta.ctime_nsec())
+        };
+        #[cfg(not(unix))]
+        let changed = (0, 0);
+        Times { len: meta.len(), modified: meta.modified().ok(), changed }
+    }
+
+    /// Whether a write from `now` on would certainly move the times.
+    fn settled(&self, now: SystemTime) -> bool {
+        let changed = u64::try_from(self.changed.0).map(Duration::from_secs).unwrap_or_default();
+        let latest = self.modified.unwrap_or(now).max(SystemTime::UNIX_EPOCH + changed);
+        now.duration_since(latest).is_ok_and(|quiet| quiet > TIMES_ARE_COARSE)
+    }
+}
+
+impl Snapshot {
+    /// Opens the file once and reads it, up to the length it had when it was opened.
+    ///
+    /// # Errors
+    /// `unsafe-path` for anything but a regular file; `snapshot-changed` if the file was cut while it was read; `io`.
+    pub fn take(path: &Path, dialect: &dyn Dialect, digest: bool) -> Result<Snapshot> {
+        let mut source = FileSource::open(path)?;
+        let (device, inode) = identity(source.metadata());
+        let opened = Times::of(source.metadata());
+        let settled = opened.settled(SystemTime::now());
+        let tee = Tee::new(&source, digest);
+        let transcript = dialect.read(&tee).map_err(|e| read_error(path, e))?;
+        let bytes = transcript.bytes;
+        let digest = tee.finish(bytes).map_err(|e| read_error(path, e))?;
+        source.truncate_to(bytes);
+        Ok(Snapshot {
+            path: path.to_owned(),
+            bytes,
+            digest: digest.map(|d| format!("blake3:{}", d.to_hex())),
+            device,
+            inode,
+            mtime: opened.modified.and_then(|t| Timestamp::try_from(t).ok()).unwrap_or(Timestamp::UNIX_EPOCH),
+            mode: mode(source.metadata()),
+            transcript,
+            source,
+            opened,
+            settled,
+        })
+    }
+
+    /// The length of the file when it was opened, a torn last line included.
+    pub fn file_len(&self) -> u64 {
+        self.opened.len
+    }
+
+    /// How long before `now` the file was last written. Zero if its time lies in the future.
+    pub fn quiet_for(&self, now: Timestamp) -> Duration {
+        now.duration_since(self.mtime).try_into().unwrap_or_default()
+    }
+
+    /// Checks that the path still names this file and that the snapshot's bytes are still there; says whether bytes
+    /// were appended since. To be called right before anything is written.
+    ///
+    /// The bytes are compared by digest, except where length and times prove that nobody has written.
+    ///
+    /// # Panics
+    /// If the snapshot was taken without digest: such a one is for reading only.
+    ///
+    /// # Errors
+    /// `snapshot-changed` with what changed; `io`.
+    pub fn check(&self, growth: Growth) -> Result<bool> {
+        let before = self.look(growth)?;
+        if !(self.settled && before == self.opened) {
+            let expected = self.digest.as_ref().expect("BUG: a snapshot without a digest is only read from");
+            let found = digest_of(&self.source, self.bytes).map_err(|e| read_error(&self.path, e))?;
+            if *expected != format!("blake3:{}", found.to_hex()) {
+                return Err(self.changed("was rewritten", before.len));
+            }
+        }
+        // A second look, because the digest takes time.
+        Ok(self.look(growth)?.len > self.opened.len)
+    }
+
+    fn look(&self, growth: Growth) -> Result<Times> {
+        let path = &self.path;
+        let named = match fs::symlink_metadata(path) {
+            Ok(meta) => meta,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(self.changed("is gone", 0)),
+            Err(e) => return Err(Fault::io("inspect", path, e).into()),
+        };
+        let handle = self.source.file().metadata().map_err(Error::io("inspect", path))?;
+        if !named.is_file() || identity(&named) != identity(&handle) {
+            return Err(self.changed("was replaced by another file", named.len()));
+        }
+        let now = Times::of(&handle);
+        if now.len < self.opened.len {
+            return Err(self.changed("was cut", now.len));
+        }
+        if now.len > self.opened.len && growth == Growth::Refuse {
+            return Err(self.changed("has grown", now.len));
+        }
+        Ok(now)
+    }
+
+    fn changed(&self, what: &str, len: u64) -> Error {
+        changed(&self.path, what, json!({"bytesThen": self.opened.len, "bytesNow": len}))
+    }
+}
+
+impl Source for Snapshot {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.source.read_exact_at(offset, buf)
+    }
+}
+
+#[cfg(unix)]
+fn mode(meta: &fs::Metadata) -> u32 {
+    std::os::unix::fs::MetadataExt::mode(meta) & 0o7777
+}
+
+#[cfg(not(unix))]
+fn mode(_: &fs::Metadata) -> u32 {
+    0
+}
+
+fn changed(path: &Path, what: &str, mut detail: serde_json::Value) -> Error {
+    detail["path"] = json!(path.display().to_string());
+    detail["what"] = json!(what);
+    Refusal::new(Code::SnapshotChanged, format!("`{}` {what} since it was read", path.display()))
+        .hint("run the same command again")
+        .detail(detail)
+        .into()
+}
+
+/// The end of the file where there was none when it was opened means that somebody cut it in between.
+fn read_error(path: &Path, e: io::Error) -> Error {
+    if e.kind() == io::ErrorKind::UnexpectedEof {
+        return changed(path, "was cut", json!({}));
+    }
+    Fault::io("read", path, e).into()
+}
+
+const BLOCK: usize = 256 * 1024;
+
+fn digest_of(source: &dyn Source, bytes: u64) -> io::Result<blake3::Hash> {
+    let mut rolling = Rolling::default();
+    rolling.catch_up(source, bytes)?;
+    Ok(rolling.hasher.finalize())
+}
+
+/// A digest of the first `next` bytes.
+#[derive(Default)]
+struct Rolling {
+    hasher: blake3::Hasher,
+    next: u64,
+}
+
+impl Rolling {
+    fn catch_up(&mut self, source: &dyn Source, end: u64) -> io::Result<()> {
+        let mut buf = vec![0; BLOCK.min(usize::try_from(end.saturating_sub(self.next)).unwrap_or(BLOCK))];
+        while self.next < end {
+            let n = buf.len().min(usize::try_from(end - self.next).unwrap_or(BLOCK));
+            source.read_exact_at(self.next, &mut buf[..n])?;
+            self.hasher.update(&buf[..n]);
+            self.next += n as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Passes reads through and digests the bytes that go by in order, so that a file is read only once.
+struct Tee<'a> {
+    source: &'a FileSource,
+    rolling: Option<Mutex<Rolling>>,
+}
+
+impl<'a> Tee<'a> {
+    fn new(source: &'a FileSource, digest: bool) -> Self {
+        Tee { source, rolling: digest.then(Mutex::default) }
+    }
+
+    /// The digest of the first `bytes` bytes.
+    fn finish(self, bytes: u64) -> io::Result<Option<blake3::Hash>> {
+        let Some(rolling) = self.rolling else { return Ok(None) };
+        let mut rolling = rolling.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if rolling.next > bytes {
+            // A torn last line has gone by too; hashing cannot be taken back.
+            return digest_of(self.source, bytes).map(Some);
+        }
+        rolling.catch_up(self.source, bytes)?;
+        Ok(Some(rolling.hasher.finalize()))
+    }
+}
+
+impl Source for Tee<'_> {
+    fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.source.read_exact_at(offset, buf)?;
+        if let Some(rolling) = &self.rolling {
+            let mut rolling = rolling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let end = offset + buf.len() as u64;
+            if offset <= rolling.next && rolling.next < end {
+                let seen = (rolling.next - offset) as usize;
+                rolling.hasher.update(&buf[seen..]);
+                rolling.next = end;
+            }
+        }
+        Ok(())
+    }
+}
