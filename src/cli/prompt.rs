@@ -21,10 +21,12 @@ use std::{
 
 use console::{Style, Term};
 use dialoguer::{Input, Select, theme::Theme};
+use jiff::Timestamp;
 
 use crate::{
+    record::RecordId,
     refusal::{Code, Error, Fault, Refusal, Result},
-    topology::ContinuedIn,
+    topology::{ContinuedIn, Inspection},
 };
 
 mod choice;
@@ -108,13 +110,25 @@ pub fn pick_session(sessions: &[SessionChoice]) -> Result<usize> {
     ask(&List { question, items: sessions.len(), line: &|i, width| sessions[i].line(width), details: None })
 }
 
-/// Asks what to do with a leaf that already went on in `child`.
+/// Asks for one of the leaves, of those in `among` where it is given.
 ///
 /// # Errors
 /// As for [`pick`].
-pub fn continued(choice: &Choice, child: &ContinuedIn) -> Result<Follow> {
+pub fn pick_leaf(inspection: &Inspection, among: Option<&[RecordId]>, now: Timestamp) -> Result<RecordId> {
+    let mut choices = choices(inspection, now);
+    choices.retain(|choice| among.is_none_or(|leaves| leaves.contains(&choice.leaf)));
+    let at = pick(&choices, &PromptOptions::default())?;
+    Ok(choices.swap_remove(at).leaf)
+}
+
+/// Asks what to do with `leaf`, which already went on in `child`.
+///
+/// # Errors
+/// As for [`pick`].
+pub fn continued(leaf: &RecordId, child: &ContinuedIn) -> Result<Follow> {
     let turns = if child.turns == 1 { "turn" } else { "turns" };
-    let question = format!("`{}` went on in session {}", clean(&choice.short_id), clean(&child.session_id));
+    let question =
+        format!("{} went on in session {}", choice::fit_id(leaf.as_str()), clean(&child.session_id));
     let lines = [
         format!("resume that session, with its {} new {turns}", child.turns),
         format!("fork the branch again, without {}", if child.turns == 1 { "it" } else { "them" }),

@@ -196,7 +196,8 @@ fn shown_id(short_id: &str) -> String {
     head.iter().chain(&['.', '.']).chain(tail).collect()
 }
 
-fn fit_id(id: &str) -> String {
+/// Enough of an id to know it by.
+pub(super) fn fit_id(id: &str) -> String {
     clean(id).chars().take(8).collect()
 }
 
