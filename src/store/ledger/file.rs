@@ -153,17 +153,28 @@ impl Ledger {
 
     /// Runs `work` on the locked, mended ledger: no torn line, no missing head, sound to its end.
     fn locked<T>(&self, work: impl FnOnce(&mut File, &Read) -> Result<T>) -> Result<T> {
+        self.locked_bytes(|file, _, read| work(file, read))
+    }
+
+    /// As [`Ledger::locked`], for work that puts another file in the place of this one; it gets the whole lines.
+    pub(super) fn rewrite<T>(&self, work: impl FnOnce(&[u8], &Read) -> Result<T>) -> Result<T> {
+        self.healthy()?;
+        self.locked_bytes(|_, bytes, read| work(bytes, read))
+    }
+
+    fn locked_bytes<T>(&self, work: impl FnOnce(&mut File, &[u8], &Read) -> Result<T>) -> Result<T> {
         let _lock = self.lock()?;
         let mut file = private::open(&self.path, Mode::Append)?;
-        let bytes = private::read_all(&mut file, &self.path)?;
+        let mut bytes = private::read_all(&mut file, &self.path)?;
         let read = scan(&bytes, self.agent, &self.session_id);
         // Before anything is mended: a newer version's ledger stays as it is, byte for byte.
         read.writable(&self.path)?;
         let read = read.sound(&self.path)?;
         if let Some(torn) = read.torn {
-            let moved = self.poisoning(|| {
-                private::move_torn(&file, &self.path, &bytes[torn.offset as usize..], torn.offset)
-            })?;
+            let offset = torn.offset as usize;
+            let moved =
+                self.poisoning(|| private::move_torn(&file, &self.path, &bytes[offset..], torn.offset))?;
+            bytes.truncate(offset);
             self.note(format!(
                 "an unfinished last line of `{}` was moved to `{}`",
                 self.path.display(),
@@ -171,11 +182,11 @@ impl Ledger {
             ));
         }
         self.check_heads(&file, &read)?;
-        work(&mut file, &read)
+        work(&mut file, &bytes, &read)
     }
 
     /// Takes the ledger's lock, with its folder made.
-    pub(super) fn lock(&self) -> Result<Lock> {
+    fn lock(&self) -> Result<Lock> {
         private::ensure_dir(self.path.parent().expect("BUG: a ledger without a folder"))?;
         let mut name = self.path.clone().into_os_string();
         name.push(".lock");
