@@ -17,7 +17,10 @@ use crate::{
     record::Agent,
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     selection::SeedMode,
-    store::private::{self, Clobber, Lock},
+    store::{
+        faults,
+        private::{self, Clobber, Lock},
+    },
 };
 
 /// The longest operation id, in bytes.
@@ -113,6 +116,7 @@ pub fn claim(root: &Path, id: &str, claim: &Claim) -> Result<Claimed> {
     private::ensure_dir(&root.join("ops"))?;
     loop {
         if private::publish(&path, &bytes_of(claim), Clobber::Keep)? {
+            faults::point("claim-made").map_err(Error::io("publish", &path))?;
             return Ok(Claimed::New);
         }
         return match find_claim(root, id)? {

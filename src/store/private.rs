@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::refusal::{Code, Error, Fault, Refusal, Result};
+use super::{atomic::sync_dir, faults, state::unsafe_path};
+use crate::refusal::{Error, Fault, Result};
 
 /// How long a lock that is held for single appends only is waited for.
 pub const SHORT: Duration = Duration::from_secs(30);
@@ -63,13 +64,6 @@ fn check_owner(path: &Path, meta: &fs::Metadata) -> Result<()> {
     #[cfg(not(unix))]
     let _ = (path, meta);
     Ok(())
-}
-
-/// The refusal for a path that cannot be trusted; `why` completes "`path` ...".
-pub fn unsafe_path(path: &Path, why: &str) -> Error {
-    Refusal::new(Code::UnsafePath, format!("`{}` {why}", path.display()))
-        .detail(serde_json::json!({"path": path.display().to_string()}))
-        .into()
 }
 
 /// How a file is opened.
@@ -152,19 +146,6 @@ pub fn read_all(file: &mut File, path: &Path) -> Result<Vec<u8>> {
         .and_then(|_| file.read_to_end(&mut bytes))
         .map_err(Error::io("read", path))?;
     Ok(bytes)
-}
-
-/// Makes the entries of a folder durable.
-///
-/// # Errors
-/// `io`.
-pub fn sync_dir(dir: &Path) -> Result<()> {
-    // Windows has no such thing; its folders are durable with their files.
-    #[cfg(unix)]
-    File::open(dir).and_then(|d| d.sync_all()).map_err(Error::io("sync folder", dir))?;
-    #[cfg(not(unix))]
-    let _ = dir;
-    Ok(())
 }
 
 /// Makes the folder of a file durable.
@@ -311,6 +292,7 @@ pub fn move_torn(file: &File, path: &Path, torn_bytes: &[u8], offset: u64) -> Re
         name.push(format!(".torn-{n}"));
         let aside = PathBuf::from(name);
         if publish(&aside, torn_bytes, Clobber::Keep)? {
+            faults::point("torn-copied").map_err(Error::io("cut", path))?;
             file.set_len(offset).and_then(|()| file.sync_all()).map_err(Error::io("cut", path))?;
             return Ok(aside);
         }
@@ -321,6 +303,7 @@ pub fn move_torn(file: &File, path: &Path, torn_bytes: &[u8], offset: u64) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refusal::Code;
 
     #[test]
     fn torn_last_lines_are_told_from_whole_ones() {

@@ -5,6 +5,7 @@ mod arrows;
 mod child;
 mod lease;
 mod ledger;
+mod ledger_crash;
 mod ledger_verify;
 mod operations;
 mod policy_evaluate;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -17,6 +17,8 @@ use crate::{
     record::Agent,
     refusal::{Error, Result},
     store::{
+        atomic::append_once,
+        faults,
         ledger::{
             Head, Heads, Read,
             entry::{Body, Entry, SCHEMA},
@@ -129,11 +131,14 @@ impl Ledger {
             let mut line = hash::seal(&mut entry);
             line.push(b'\n');
             self.poisoning(|| {
-                file.write_all(&line)
-                    .and_then(|()| file.sync_all())
-                    .map_err(Error::io("append to", &self.path))?;
+                self.reach("ledger-before-line")?;
+                append_once(file, &self.path, &line)?;
+                self.reach("ledger-line-unsynced")?;
+                file.sync_all().map_err(Error::io("sync", &self.path))?;
                 private::sync_parent(&self.path)?;
-                self.write_head(&entry)
+                self.reach("ledger-after-line")?;
+                self.write_head(&entry)?;
+                self.reach("ledger-after-head")
             })?;
             Ok(entry)
         })
@@ -243,6 +248,10 @@ impl Ledger {
             self.poisoned.store(true, Ordering::SeqCst);
         }
         result
+    }
+
+    fn reach(&self, point: &'static str) -> Result<()> {
+        faults::point(point).map_err(Error::io("append to", &self.path))
     }
 
     fn healthy(&self) -> Result<()> {

@@ -1,10 +1,7 @@
 //! `heads.jsonl`: one line for each entry of any ledger, so that a ledger that was cut or whose last line was
 //! edited is found out.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -12,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     record::Agent,
     refusal::{Error, Result},
-    store::private::{self, Lock, Mode, Torn},
+    store::{
+        atomic::append_once,
+        private::{self, Lock, Mode, Torn},
+    },
 };
 
 /// One line of `heads.jsonl`.
@@ -90,7 +90,8 @@ pub(super) fn append(root: &Path, head: &Head) -> Result<Option<PathBuf>> {
     };
     let mut line = serde_json::to_vec(head).expect("BUG: a head is always JSON");
     line.push(b'\n');
-    file.write_all(&line).and_then(|()| file.sync_all()).map_err(Error::io("append to", &path))?;
+    append_once(&file, &path, &line)?;
+    file.sync_all().map_err(Error::io("sync", &path))?;
     private::sync_parent(&path)?;
     Ok(moved)
 }
