@@ -214,10 +214,16 @@ pub struct Transcript {
     pub diagnostics: Vec<LineDiagnostic>,
     /// Distinct session ids of the records, in order of appearance; at most the first eight.
     pub session_ids: Vec<String>,
-    /// The `cwd` of the first JSON object of the file, whether it is a record or not.
+    /// JSON objects that the client gets out of the file, records or not.
+    pub objects: u64,
+    /// The `cwd` of the first JSON object of the file, whether it is a record or not; none if it has none that
+    /// is a string.
     pub first_cwd: Option<String>,
     /// The highest `version` of the client that wrote here, by number.
     pub client_version: Option<String>,
+    /// The first line that holds U+2028 or U+2029 unescaped. Clients run by some versions of their runtime end a
+    /// line there (Qwen Code with Node 24 or later, not with Node 22), and then lose the record.
+    pub separator_line: Option<u64>,
     /// Bytes of the snapshot: to the end of the last whole line, or of the last complete record of an
     /// unfinished line.
     pub bytes: u64,

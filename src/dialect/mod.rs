@@ -19,6 +19,12 @@ pub trait Dialect: Sync + Send {
     /// Whose they are.
     fn agent(&self) -> Agent;
 
+    /// The newest client whose rules are known. A newer one is simulated by these, with a warning.
+    fn known_version(&self) -> &'static str;
+
+    /// Whether `version` is newer than the newest known one, by number; what is no version is not.
+    fn is_newer_than_known(&self, version: &str) -> bool;
+
     /// Reads a whole transcript. Never panics; what is no record becomes a diagnostic.
     ///
     /// # Errors
@@ -92,6 +98,9 @@ pub struct Client {
     pub version: Option<String>,
     /// The working directory it would be started in; else the first record's `cwd`.
     pub project: Option<String>,
+    /// The working directory that a sidecar beside the transcript gives for it (Qwen's `<id>.runtime.json`, if
+    /// its `sessionId` is that of the first record), which makes the session this project's as well.
+    pub runtime_dir: Option<String>,
 }
 
 /// What the client does with a transcript.

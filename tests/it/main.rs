@@ -13,6 +13,7 @@ mod policy_parse;
 mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
+mod qwen_cases;
 mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]

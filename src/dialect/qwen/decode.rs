@@ -1,24 +1,123 @@
-//! The parts of a record that a summary needs. (First form: through `serde_json::Value`.)
+//! The parts of a record that a summary needs, decoded from its own bytes.
 
-use serde_json::Value;
-
+use super::{
+    head::each_part,
+    json::{Cursor, Field, Result},
+};
 use crate::dialect::Decoded;
 
+/// Decodes one record. Bytes that are no JSON object give nothing.
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
-    let Ok(v) = serde_json::from_slice::<Value>(bytes) else { return Decoded::default() };
-    let s = |k: &str| v.get(k).and_then(Value::as_str).map(str::to_owned);
-    let mut d = Decoded {
-        timestamp: s("timestamp"),
-        git_branch: s("gitBranch"),
-        cwd: s("cwd"),
-        ..Decoded::default()
-    };
-    for part in v["message"]["parts"].as_array().into_iter().flatten() {
-        if part["thought"] != Value::Bool(true)
-            && let Some(text) = part["text"].as_str()
-        {
-            d.texts.push(text.to_owned());
-        }
+    let mut read = Read::default();
+    let mut cursor = Cursor::new(bytes);
+    match cursor.members(&mut |key, value| read.member(key.text().as_ref(), value)) {
+        Ok(()) => read.finish(),
+        Err(_) => Decoded::default(),
     }
-    d
+}
+
+#[derive(Default)]
+struct Read<'a> {
+    decoded: Decoded,
+    kind: Field<'a>,
+    subtype: Field<'a>,
+    title: Field<'a>,
+}
+
+impl<'a> Read<'a> {
+    fn member(&mut self, key: &str, value: &mut Cursor<'a>) -> Result {
+        let text = |value: &mut Cursor<'a>| Ok(value.field()?.text().map(|t| t.into_owned()));
+        match key {
+            "timestamp" => self.decoded.timestamp = text(value)?,
+            "gitBranch" => self.decoded.git_branch = text(value)?,
+            "cwd" => self.decoded.cwd = text(value)?,
+            "type" => self.kind = value.field()?,
+            "subtype" => self.subtype = value.field()?,
+            "systemPayload" => self.title = member_of(value, "customTitle")?,
+            "message" => self.message(value)?,
+            _ => drop(value.skip()?),
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, value: &mut Cursor<'a>) -> Result {
+        let mut parts = Vec::new();
+        each_part(value, &mut |given| {
+            match given {
+                Some(part) => parts.push(Part::read(part)?),
+                None => parts.clear(),
+            }
+            Ok(())
+        })?;
+        let Decoded { texts, calls, responses, .. } = &mut self.decoded;
+        texts.clear();
+        calls.clear();
+        responses.clear();
+        for part in parts {
+            texts.extend(part.text.text().filter(|_| !part.thought).map(|t| t.into_owned()));
+            calls.extend(part.call);
+            responses.extend(part.response);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Decoded {
+        let is = |field: Field<'_>, name| matches!(field, Field::Str(s) if s.is(name));
+        if is(self.kind, "system") && is(self.subtype, "custom_title") {
+            self.decoded.title = self.title.text().map(|t| t.into_owned());
+        }
+        self.decoded
+    }
+}
+
+/// One element of `message.parts`.
+#[derive(Default)]
+struct Part<'a> {
+    text: Field<'a>,
+    thought: bool,
+    /// The id of a tool call, empty if it has none.
+    call: Option<String>,
+    response: Option<String>,
+}
+
+impl<'a> Part<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let mut part = Part::default();
+        cursor.members(&mut |key, value| {
+            match key.text().as_ref() {
+                "text" => part.text = value.field()?,
+                // Only `true` itself hides a part; `1` or `"true"` do not.
+                "thought" => part.thought = value.field()? == Field::Other(b"true"),
+                "functionCall" => part.call = id(value)?,
+                "functionResponse" => part.response = id(value)?,
+                _ => drop(value.skip()?),
+            }
+            Ok(())
+        })?;
+        Ok(part)
+    }
+}
+
+fn id(value: &mut Cursor<'_>) -> Result<Option<String>> {
+    let object = value.peek() == Some(b'{');
+    let id = member_of(value, "id")?;
+    Ok(object.then(|| id.text().unwrap_or_default().into_owned()))
+}
+
+/// One member of the object that comes next; absent if it is no object.
+fn member_of<'a>(value: &mut Cursor<'a>, name: &str) -> Result<Field<'a>> {
+    let mut found = Field::Absent;
+    if value.peek() != Some(b'{') {
+        value.skip()?;
+        return Ok(found);
+    }
+    value.members(&mut |key, value| {
+        if key.is(name) {
+            found = value.field()?;
+        } else {
+            value.skip()?;
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }

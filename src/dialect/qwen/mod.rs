@@ -16,10 +16,18 @@ mod artifacts;
 mod check;
 mod decode;
 mod fork;
+mod head;
+mod json;
+mod line;
+mod lines;
 mod members;
 mod payload;
 mod read;
+mod salvage;
 mod simulate;
+mod version;
+
+pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
 
 /// The dialect of Qwen Code.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,12 +42,21 @@ impl Dialect for Qwen {
         read::read(source)
     }
 
+    fn known_version(&self) -> &'static str {
+        KNOWN_VERSION
+    }
+
+    fn is_newer_than_known(&self, version: &str) -> bool {
+        is_newer_than_known(version)
+    }
+
     fn decode(&self, bytes: &[u8]) -> Decoded {
         decode::decode(bytes)
     }
 
     fn simulate(&self, t: &Transcript, source: &dyn Source, client: &Client) -> io::Result<Simulated> {
-        simulate::simulate(t, source, client)
+        let _ = source;
+        Ok(simulate::simulate(t, client))
     }
 
     fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>> {

@@ -1,0 +1,228 @@
+//! A cursor over one JSON text that judges it as `JSON.parse` does.
+//!
+//! Values nobody asks for are checked and stepped over by `serde_json`, which does that without recursion, at
+//! any depth and for numbers of any size. Strings stay raw until they are wanted: `serde`'s `str` refuses lone
+//! surrogates and bytes that are not UTF-8, while the client reads both. Of a repeated key the callers let the
+//! last win, by assigning each time.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+
+/// Why a text is not JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct JsonError {
+    /// In words; never holds any of the text.
+    pub what: String,
+    /// Offset in bytes.
+    pub at: usize,
+}
+
+pub(super) type Result<T = (), E = JsonError> = std::result::Result<T, E>;
+
+/// A value as far as it matters to most readers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Field<'a> {
+    #[default]
+    Absent,
+    Null,
+    Str(RawStr<'a>),
+    /// Anything else, as it stands.
+    Other(&'a [u8]),
+}
+
+impl<'a> Field<'a> {
+    /// The text of a string.
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Field::Str(s) => Some(s.text()),
+            _ => None,
+        }
+    }
+}
+
+/// What stands between the quotes of a valid string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RawStr<'a>(&'a [u8]);
+
+impl<'a> RawStr<'a> {
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn raw(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Compares with a text of printable ASCII, whichever way the string spells it.
+    pub fn is(self, ascii: &str) -> bool {
+        self.0 == ascii.as_bytes() || (self.0.contains(&b'\\') && self.text() == ascii)
+    }
+
+    /// The text: each lone surrogate and each maximal invalid sequence of bytes is U+FFFD.
+    pub fn text(self) -> Cow<'a, str> {
+        let text = String::from_utf8_lossy(self.0);
+        if !self.0.contains(&b'\\') {
+            return text;
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest = &*text;
+        while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+            out.push_str(&rest[..at]);
+            let (c, used) = unescape(&rest.as_bytes()[at..]);
+            out.push(c);
+            rest = &rest[at + used..];
+        }
+        out.push_str(rest);
+        Cow::Owned(out)
+    }
+}
+
+/// Decodes the escape at the start of `s` (validated before) and says how many bytes it takes.
+fn unescape(s: &[u8]) -> (char, usize) {
+    let simple = |c| (c, 2);
+    match s.get(1) {
+        Some(b'b') => simple('\u{8}'),
+        Some(b'f') => simple('\u{c}'),
+        Some(b'n') => simple('\n'),
+        Some(b'r') => simple('\r'),
+        Some(b't') => simple('\t'),
+        Some(b'u') => match unit(s) {
+            Some(high @ 0xd800..=0xdbff) => match s.get(6..).and_then(unit) {
+                Some(low @ 0xdc00..=0xdfff) => {
+                    let c = 0x1_0000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                    (char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER), 12)
+                }
+                _ => (char::REPLACEMENT_CHARACTER, 6),
+            },
+            unit => (unit.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
+        },
+        Some(&c) => simple(c.into()),
+        None => (char::REPLACEMENT_CHARACTER, 1),
+    }
+}
+
+/// The code unit of a `\uXXXX` at the start of `s`.
+fn unit(s: &[u8]) -> Option<u32> {
+    let hex = s.strip_prefix(b"\\u")?.get(..4)?;
+    hex.iter().try_fold(0, |n, &b| Some(n << 4 | (b as char).to_digit(16)?))
+}
+
+/// A place in a JSON text.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Cursor { bytes, at: 0 }
+    }
+
+    /// The first byte of what comes next, white space aside.
+    pub fn peek(&mut self) -> Option<u8> {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Steps over one value and returns its bytes.
+    pub fn skip(&mut self) -> Result<&'a [u8]> {
+        let rest = &self.bytes[self.at..];
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        match values.next() {
+            Some(Ok(_)) => {
+                let value = &rest[..values.byte_offset()];
+                self.at += value.len();
+                Ok(value.trim_ascii_start())
+            }
+            // A record stands on one line, so that the column is the offset, counted from 1.
+            Some(Err(e)) => Err(JsonError { what: words(&e), at: self.at + e.column().saturating_sub(1) }),
+            None => Err(self.error("the text ends where a value must stand")),
+        }
+    }
+
+    /// Steps over one value and says what it is.
+    pub fn field(&mut self) -> Result<Field<'a>> {
+        let value = self.skip()?;
+        Ok(match value {
+            [b'"', inner @ .., b'"'] => Field::Str(RawStr(inner)),
+            b"null" => Field::Null,
+            other => Field::Other(other),
+        })
+    }
+
+    /// Reads an object; `member` is given each key and must step over its value.
+    pub fn members(&mut self, member: &mut dyn FnMut(RawStr<'a>, &mut Cursor<'a>) -> Result) -> Result {
+        self.expect(b'{')?;
+        if self.take(b'}') {
+            return Ok(());
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.error("a key must stand here"));
+            }
+            let Field::Str(key) = self.field()? else { return Err(self.error("a key must stand here")) };
+            self.expect(b':')?;
+            member(key, self)?;
+            if self.take(b'}') {
+                return Ok(());
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// Reads an array; `element` must step over each value.
+    pub fn elements(&mut self, element: &mut dyn FnMut(&mut Cursor<'a>) -> Result) -> Result {
+        self.expect(b'[')?;
+        if self.take(b']') {
+            return Ok(());
+        }
+        loop {
+            element(self)?;
+            if self.take(b']') {
+                return Ok(());
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// Whether nothing but white space is left.
+    pub fn end(&mut self) -> Result {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.error("something follows the value")),
+        }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let there = self.peek() == Some(byte);
+        self.at += usize::from(there);
+        there
+    }
+
+    fn expect(&mut self, byte: u8) -> Result {
+        if self.take(byte) { Ok(()) } else { Err(self.error(&format!("`{}` must stand here", byte as char))) }
+    }
+
+    fn error(&self, what: &str) -> JsonError {
+        JsonError { what: what.to_owned(), at: self.at }
+    }
+}
+
+/// The message without its position, which counts from the start of a value.
+fn words(e: &serde_json::Error) -> String {
+    let text = e.to_string();
+    match text.find(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Whether a text is one JSON value.
+pub(super) fn check(bytes: &[u8]) -> Result {
+    let mut cursor = Cursor::new(bytes);
+    cursor.skip()?;
+    cursor.end()
+}
