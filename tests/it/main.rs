@@ -3,6 +3,7 @@
 mod arrows;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
+mod codes;
 mod lease;
 mod ledger;
 mod ledger_crash;
