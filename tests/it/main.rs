@@ -4,6 +4,7 @@ mod arrows;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
 mod codes;
+mod inspect_cli;
 mod lease;
 mod ledger;
 mod ledger_crash;
@@ -19,3 +20,4 @@ mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
+mod vectors;
