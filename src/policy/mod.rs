@@ -5,6 +5,7 @@
 
 pub mod duration;
 mod evaluate;
+pub mod examples;
 mod glob;
 mod parse;
 mod reader;

@@ -11,7 +11,6 @@ mod nodes;
 mod rewind;
 mod segments;
 mod summary;
-mod tree;
 mod turn;
 
 pub use chain::{Chain, Gap, build_ordered_uuid_chain};
@@ -20,4 +19,3 @@ pub use inspection::{
     Branch, ClientPick, ContinuedIn, Counts, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo,
     TopologyDiagnostic,
 };
-pub use tree::Tree;

@@ -3,14 +3,13 @@
 mod arrows;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
-mod codes;
-mod inspect_cli;
 mod lease;
 mod ledger;
 mod ledger_crash;
 mod ledger_verify;
 mod operations;
 mod policy_evaluate;
+mod policy_files;
 mod policy_parse;
 mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
@@ -20,4 +19,3 @@ mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
-mod vectors;

@@ -2,8 +2,10 @@
 
 use jiff::Timestamp;
 
-use super::choice::age;
-use crate::cli::text::{fit, pad};
+use super::{
+    choice::age,
+    line::{fit, pad},
+};
 
 /// A session that can be asked for.
 #[derive(Clone, Debug)]
