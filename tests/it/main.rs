@@ -9,8 +9,10 @@ mod ledger_crash;
 mod ledger_verify;
 mod operations;
 mod policy_evaluate;
+mod policy_explain;
 mod policy_files;
 mod policy_parse;
+mod policy_shipped;
 mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
