@@ -11,6 +11,7 @@ pub mod owner;
 pub mod policy_file;
 pub mod private;
 pub mod process;
+pub mod signals;
 pub mod snapshot;
 pub mod state;
 pub mod trust;

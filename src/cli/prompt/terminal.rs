@@ -4,9 +4,11 @@
 //! echoed into the list. So echo and line mode are off for as long as the prompt stands. Measured: without a
 //! handler, Ctrl-C kills the process with the cursor hidden; `restore` is what a handler must call.
 
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use console::Term;
+
+use crate::store::signals;
 
 /// The terminal's settings before the prompt, while one stands.
 #[cfg(unix)]
@@ -26,14 +28,19 @@ pub fn restore() {
 }
 
 /// A prompt stands; dropping it restores the terminal.
-pub struct Held(());
+pub struct Held {
+    _cleanup: signals::Cleanup,
+}
 
 impl Held {
     /// Notes the settings and turns echo and line mode off. A terminal that refuses is left as it is.
     pub fn take() -> Self {
-        install_handler();
+        // Without the signal thread a signal would end the process with the terminal as the prompt needs it. If there
+        // can be none, the prompt is still worth having.
+        let _ = signals::install();
+        let cleanup = signals::on_exit(restore);
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = quiet();
-        Held(())
+        Held { _cleanup: cleanup }
     }
 }
 
@@ -56,16 +63,4 @@ fn quiet() -> Option<rustix::termios::Termios> {
 #[cfg(not(unix))]
 fn quiet() -> Option<()> {
     Some(())
-}
-
-/// Without a handler a signal would end the process with the terminal as the prompt needs it.
-fn install_handler() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // An error means that the program has a handler already; it has to call `restore`.
-        let _ = ctrlc::try_set_handler(|| {
-            restore();
-            std::process::exit(130);
-        });
-    });
 }

@@ -1,0 +1,141 @@
+//! What must be given back when a signal ends the process: agents' locks above all, since a leaked one shuts the
+//! agent out.
+//!
+//! Signals are taken by a thread of their own, never by a handler that interrupts other code. On SIGINT, SIGTERM and
+//! SIGHUP it waits for a write in progress to end ([`uninterrupted`]), runs the registered clean-ups, newest first,
+//! and ends the process with 128+n. Nothing needs to be rolled back beyond that: recovery settles every state that
+//! a kill can leave, and a signal leaves no worse one.
+//!
+//! While a command runs ([`forward_to`]), SIGINT and SIGQUIT are its own business (the terminal sends them to it
+//! too), and SIGTERM and SIGHUP are passed on to it.
+
+use std::{
+    io,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+type Action = Box<dyn FnOnce() + Send>;
+
+struct Registry {
+    next: u64,
+    actions: Vec<(u64, Action)>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { next: 0, actions: Vec::new() });
+static WRITING: Mutex<()> = Mutex::new(());
+static COMMAND: Mutex<Option<u32>> = Mutex::new(None);
+
+/// A panic while one of these is held leaves it as usable as before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A registered clean-up. Dropping it takes it back, without running it.
+#[derive(Debug)]
+#[must_use = "dropping it takes the clean-up back"]
+pub struct Cleanup {
+    id: u64,
+}
+
+/// Registers what is to be done if a signal ends the process. It runs on the signal thread, must not block, and may
+/// find its work done already.
+pub fn on_exit(action: impl FnOnce() + Send + 'static) -> Cleanup {
+    let mut registry = lock(&REGISTRY);
+    let id = registry.next;
+    registry.next += 1;
+    registry.actions.push((id, Box::new(action)));
+    Cleanup { id }
+}
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        lock(&REGISTRY).actions.retain(|(id, _)| *id != self.id);
+    }
+}
+
+/// Holds signals off while bytes are checked, written and confirmed: no clean-up gives a lock back in between.
+/// Keep it short, and do not take it twice on one thread.
+pub fn uninterrupted() -> MutexGuard<'static, ()> {
+    lock(&WRITING)
+}
+
+/// Signals go to a command while this lives.
+#[derive(Debug)]
+#[must_use = "dropping it takes signals back"]
+pub struct Forwarding(());
+
+/// Leaves SIGINT and SIGQUIT to the command and passes SIGTERM and SIGHUP on to it, until the value is dropped.
+pub fn forward_to(pid: u32) -> Forwarding {
+    *lock(&COMMAND) = Some(pid);
+    Forwarding(())
+}
+
+impl Drop for Forwarding {
+    fn drop(&mut self) {
+        *lock(&COMMAND) = None;
+    }
+}
+
+/// Runs the clean-ups and ends the process. Also for callers that must exit in the middle of something.
+pub fn exit(code: i32) -> ! {
+    // Never given back: no write may begin once locks are being removed.
+    let _writing = uninterrupted();
+    let actions = std::mem::take(&mut lock(&REGISTRY).actions);
+    for (_, action) in actions.into_iter().rev() {
+        action();
+    }
+    std::process::exit(code)
+}
+
+/// Starts the signal thread. To be called once, by the binary, before the first lock is taken; later calls do nothing.
+///
+/// # Errors
+/// What the system says to handlers or the thread.
+#[cfg(unix)]
+pub fn install() -> io::Result<()> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use signal_hook::{
+        consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+        iterator::Signals,
+        low_level::emulate_default_handler,
+    };
+
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    if INSTALLED.swap(true, Ordering::SeqCst) {
+        return Ok(());
+    }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            let command = *lock(&COMMAND);
+            match (signal, command) {
+                (SIGINT | SIGQUIT, Some(_)) => {}
+                (_, Some(pid)) => pass_on(signal, pid),
+                // Asks for a core dump, not for good manners.
+                (SIGQUIT, None) => drop(emulate_default_handler(SIGQUIT)),
+                (_, None) => exit(128 + signal),
+            }
+        }
+    })?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn pass_on(signal: i32, pid: u32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let signal = if signal == signal_hook::consts::SIGTERM { Signal::TERM } else { Signal::HUP };
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // Gone already: then its end is about to be noticed anyway.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Starts the signal thread: not done here, where the system ends the process without asking.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn install() -> io::Result<()> {
+    Ok(())
+}
