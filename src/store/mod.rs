@@ -1,5 +1,6 @@
 //! The only module that touches the file system. Every error names its path.
 
+pub mod agents;
 pub mod atomic;
 pub mod env;
 pub mod faults;

@@ -75,6 +75,13 @@ impl Child {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Waits for its end, which something else brings about. (The standard library's `wait` would close the pipe that
+    /// the child listens to.)
+    pub fn wait(&mut self) -> ExitStatus {
+        let _open = self.process.stdin.take();
+        self.process.wait().unwrap()
+    }
+
     /// Closes the child's stdin and waits for its end.
     pub fn end(&mut self) -> ExitStatus {
         drop(self.process.stdin.take());
@@ -109,6 +116,7 @@ fn plays_a_role() {
     let args = std::env::var(ARGS).unwrap_or_default();
     let args: Vec<&str> = args.split('\n').collect();
     match role.as_str() {
+        "hold-agent-lease" => crate::qwen_lease::hold(&args),
         "hold-lease" => crate::lease::hold(&args),
         other => panic!("no role `{other}`"),
     }

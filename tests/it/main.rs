@@ -17,6 +17,7 @@ mod prompt;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
 mod qwen_cases;
+mod qwen_lease;
 mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]

@@ -1,0 +1,3 @@
+//! Where each agent keeps its sessions, its own lease, and its live owners. One module an agent.
+
+pub mod qwen;

@@ -1,0 +1,10 @@
+//! Qwen Code on disk, as measured with 0.24.4.
+
+pub mod home;
+pub mod lease;
+pub mod live;
+mod record;
+
+pub use home::{Place, QwenDirs, place_of};
+pub use lease::{AgentLease, AgentLeaseOptions, recover_lock};
+pub use live::{LiveCheck, live_owner};
