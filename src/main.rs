@@ -1,3 +1,7 @@
 //! The command line program: arguments to `cli::run` to exit status.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    offshoot::cli::run(std::env::args_os())
+}

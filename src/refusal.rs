@@ -77,6 +77,42 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Code; 32] = [
+        Code::LeaseHeld,
+        Code::LeaseUnverifiable,
+        Code::SnapshotChanged,
+        Code::OperationInFlight,
+        Code::StaleSource,
+        Code::SessionUnknown,
+        Code::SessionAmbiguous,
+        Code::LeafUnknown,
+        Code::LeafNotTerminal,
+        Code::IdAmbiguous,
+        Code::NoLeaf,
+        Code::AgentUnknown,
+        Code::NothingToUndo,
+        Code::SeveralLeaves,
+        Code::PolicyNoMatch,
+        Code::PolicyAmbiguous,
+        Code::PolicyInvalid,
+        Code::ContinuedElsewhere,
+        Code::ChainBroken,
+        Code::ChainConflict,
+        Code::SeedUnreachable,
+        Code::SeedUnsupported,
+        Code::MixedSessionIds,
+        Code::ManagedLog,
+        Code::UnsupportedVersion,
+        Code::OperationConflict,
+        Code::LedgerNewer,
+        Code::UnsafePath,
+        Code::NotATerminal,
+        Code::PromptCancelled,
+        Code::RecordInvalid,
+        Code::Usage,
+    ];
+
     /// The kebab-case code as scripts see it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -199,6 +235,15 @@ pub enum FaultCode {
 }
 
 impl FaultCode {
+    /// All of them.
+    pub const ALL: [FaultCode; 5] = [
+        FaultCode::Io,
+        FaultCode::Damaged,
+        FaultCode::Raced,
+        FaultCode::LeaseLost,
+        FaultCode::CommandFailedToStart,
+    ];
+
     /// The kebab-case code as scripts see it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,7 +1,94 @@
 //! The command line: arguments in, stdout for data, stderr for messages. The only module that prints.
+//!
+//! One file a command, each with `run(&Global, args) -> Result<ExitCode>`; this file only hands over.
+
+use std::{
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+};
+
+use clap::Parser;
+
+use crate::refusal::{Code, Refusal, Result};
+use args::{Cli, Command, Global};
 
 pub mod args;
+mod chain;
 pub mod completions;
+mod find;
+mod inspect;
+mod leaf;
 pub mod man;
+pub mod output;
 pub mod policy;
 pub mod prompt;
+mod render;
+pub mod session;
+pub mod text;
+
+/// Runs the program with these arguments, the first being its own name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
+        Ok(cli) => cli,
+        Err(e) => return usage(&args, &e),
+    };
+    // With a command to start, and with `--write`, stdout belongs to somebody else.
+    let stdout_is_taken = matches!(&cli.command, Command::Resume(r) if r.write || !r.command.is_empty());
+    match dispatch(&cli.global, &cli.command) {
+        Ok(code) => code,
+        Err(e) if output::closed_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            output::report(&e, &cli.global, stdout_is_taken);
+            ExitCode::from(e.exit_code())
+        }
+    }
+}
+
+fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Inspect(args) => inspect::run(global, args),
+        Command::Chain(args) => chain::run(global, args),
+        Command::Find(args) => find::run(global, args),
+        Command::Resume(_) => not_yet("resume"),
+        Command::Label(_) => not_yet("label"),
+        Command::Undo(_) => not_yet("undo"),
+        Command::Recover => not_yet("recover"),
+        Command::Audit(_) => not_yet("audit"),
+        Command::Policy(_) => not_yet("policy"),
+        Command::Sessions(_) => not_yet("sessions"),
+        Command::Demo(_) => not_yet("demo"),
+        Command::Completions { shell } => {
+            output::bytes(&completions::script(*shell)).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Man => {
+            let page = man::page().map_err(output::stdout_fault)?;
+            output::bytes(&page).map(|()| ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn not_yet(command: &str) -> Result<ExitCode> {
+    Err(Refusal::new(Code::Usage, format!("`{command}` is not part of this build")).into())
+}
+
+/// Help and version are data; anything else is a mistake on the command line, told on stderr and, where `--json` was
+/// among the arguments, as a refusal on stdout.
+fn usage(args: &[OsString], error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match output::text(&error.render().to_string()) {
+            Err(e) if !output::closed_pipe(&e) => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        };
+    }
+    let mut own = args.iter().take_while(|a| *a != "--");
+    if own.any(|a| a == OsStr::new("--json")) {
+        let message = error.render().to_string();
+        let first = message.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let _ = output::json(&Refusal::new(Code::Usage, first).to_json());
+    } else {
+        let rendered = error.render().to_string();
+        rendered.trim_end().lines().for_each(|line| output::stderr_line(&text::clean(line)));
+    }
+    ExitCode::from(Code::Usage.exit_code())
+}

@@ -8,7 +8,7 @@ pub use check::{check, test};
 pub use explain::{Explain, explain};
 pub use trust::trust;
 
-use super::prompt::line::clean;
+use super::text::clean;
 use crate::{
     policy::{Expected, RuleResult, RuleTrace, Tie},
     record::RecordId,

@@ -30,15 +30,15 @@ use crate::{
 };
 
 mod choice;
-pub(in crate::cli) mod line;
 mod session;
 mod terminal;
 
 pub use choice::{Choice, choices};
+pub(super) use choice::{age, short_ids};
 pub use session::SessionChoice;
 pub use terminal::restore as restore_terminal;
 
-use line::{clean, fit};
+use super::text::{clean, fit};
 use terminal::Held;
 
 /// What the prompt says above the list.

@@ -5,6 +5,7 @@ pub mod atomic;
 pub mod env;
 pub mod faults;
 pub mod file;
+pub mod labels;
 pub mod lease;
 pub mod ledger;
 pub mod operations;

@@ -9,12 +9,13 @@ use super::{
     rewind::{ChainRewinds, Rewinds, classify},
     segments::{SegIx, Segments},
     summary::{Bodies, Summaries},
+    tree::Tree,
     turn,
 };
 use crate::{
     dialect::{Client, Dialect, Simulated},
     record::{RecordId, RecordKind, Turn},
-    transcript::{Flags, IdIx, Source, Transcript},
+    transcript::{Source, Transcript},
 };
 
 /// The most ids of one kind that an inspection lists; with more, only their numbers are given.
@@ -33,20 +34,19 @@ pub fn inspect(
     dialect: &dyn Dialect,
     client: &Client,
 ) -> io::Result<Inspection> {
-    let nodes = Nodes::new(t);
-    let leaves = Leaves::new(&nodes);
-    let segments = Segments::new(&nodes, &leaves);
-    let client_pick = client_pick(&nodes, &leaves, dialect.simulate(t, source, client)?);
-    let mut bodies = Bodies::new(&nodes, source, dialect);
-    let open = turn::open_calls(&nodes, &segments, &leaves, &mut bodies)?;
-    let mut summaries = Summaries::new(&nodes, &segments, bodies);
-    let relations = Relations::new(&nodes, &leaves, &segments);
+    let tree = Tree::new(t);
+    let Tree { nodes, leaves, segments } = &tree;
+    let client_pick = client_pick(&tree, dialect.simulate(t, source, client)?);
+    let mut bodies = Bodies::new(nodes, source, dialect);
+    let open = turn::open_calls(nodes, segments, leaves, &mut bodies)?;
+    let mut summaries = Summaries::new(nodes, segments, bodies);
+    let relations = Relations::new(nodes, leaves, segments);
 
     let mut branches = Vec::with_capacity(leaves.leaves.len());
     for (number, (&leaf, &terminal)) in leaves.leaves.iter().zip(&leaves.terminals).enumerate() {
         let ix = segments.of(leaf).expect("BUG: a leaf has a segment");
         let mut branch = relations.branch(number, leaf, ix);
-        branch.started_at = summaries.time(chain_start(&nodes, &segments, ix))?.unwrap_or_default();
+        branch.started_at = summaries.time(chain_start(nodes, segments, ix))?.unwrap_or_default();
         branch.updated_at = summaries.time(terminal)?.unwrap_or_default();
         let message = summaries.last_message(ix)?;
         if let Some(n) = message {
@@ -82,7 +82,7 @@ pub fn inspect(
         },
         client_pick,
         branches,
-        diagnostics: diagnostic::all(&nodes),
+        diagnostics: diagnostic::all(nodes),
         lists: relations.lists,
         rewinds: relations.rewind_refs(),
     })
@@ -227,29 +227,17 @@ fn distinct_range(segments: &Segments, leaf: Node) -> (u32, u32) {
     })
 }
 
-fn client_pick(nodes: &Nodes<'_>, leaves: &Leaves, simulated: Simulated) -> Option<ClientPick> {
+fn client_pick(tree: &Tree<'_>, simulated: Simulated) -> Option<ClientPick> {
     let Simulated::Resumes(r) = simulated else { return None };
-    let t = nodes.t;
+    let t = tree.nodes.t;
     // A gap at a parent that is in the file hides a part of the leaf's chain from the client.
     let hidden = r.gap.is_some_and(|g| t.first(g.missing).is_some());
     Some(ClientPick {
         tail_uuid: t.id(r.tail),
-        leaf_uuid: leaf_of(nodes, leaves, r.tail).filter(|_| !hidden).map(|n| nodes.id(n)),
+        leaf_uuid: tree.leaf_of(r.tail).filter(|_| !hidden).map(|id| t.id(id)),
         rule: r.rule,
         client_version: r.version,
         records: r.history.len() as u64,
         gap: r.gap.map(|g| GapIds { child_uuid: t.id(g.child), missing_parent_uuid: t.id(g.missing) }),
     })
-}
-
-/// The reported leaf that a record is or normalises to.
-fn leaf_of(nodes: &Nodes<'_>, leaves: &Leaves, id: IdIx) -> Option<Node> {
-    let mut at = nodes.of_id(id)?;
-    while nodes.has(at, Flags::NEUTRAL) {
-        if nodes.on_cycle(at) {
-            return None;
-        }
-        at = nodes.parent(at)?;
-    }
-    leaves.leaves.binary_search(&at).is_ok().then_some(at)
 }

@@ -11,6 +11,7 @@ mod nodes;
 mod rewind;
 mod segments;
 mod summary;
+mod tree;
 mod turn;
 
 pub use chain::{Chain, Gap, build_ordered_uuid_chain};
@@ -19,3 +20,4 @@ pub use inspection::{
     Branch, ClientPick, ContinuedIn, Counts, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo,
     TopologyDiagnostic,
 };
+pub use tree::Tree;

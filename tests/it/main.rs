@@ -3,6 +3,8 @@
 mod arrows;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
+mod codes;
+mod inspect_cli;
 mod lease;
 mod ledger;
 mod ledger_crash;
@@ -22,3 +24,4 @@ mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
+mod vectors;

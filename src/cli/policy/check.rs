@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Report, outcome, summary};
 use crate::{
-    cli::prompt::line::clean,
+    cli::text::clean,
     policy::{self, Expected, examples::ExampleRun},
     refusal::{Code, Error, Fault, Result},
     store::policy_file,

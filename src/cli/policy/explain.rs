@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Report, id_length, summary};
 use crate::{
-    cli::prompt::line::{clean, pad, width},
+    cli::text::{clean, pad, width},
     policy::{Inputs, Outcome, Policy, RuleResult, RuleTrace, evaluate_listing},
     record::RecordId,
     topology::Inspection,

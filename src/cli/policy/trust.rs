@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::Report;
 use crate::{
-    cli::prompt::line::clean,
+    cli::text::clean,
     policy,
     refusal::{Code, Refusal, Result},
     store::{policy_file, trust as store},

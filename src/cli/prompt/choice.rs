@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use super::line::{clean, fit, pad, width as columns_of};
+use crate::cli::text::{clean, fit, pad, width as columns_of};
 use crate::{
     record::{Classification, RecordId},
     topology::{Branch, Inspection},
@@ -153,7 +153,7 @@ impl Columns {
 }
 
 /// How long `at` lies before `now`: the largest unit alone.
-pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
+pub(in crate::cli) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
     let Some(at) = at else { return "no time".to_owned() };
     let seconds = now.as_second().saturating_sub(at.as_second());
     const UNITS: [(i64, &str); 5] =
@@ -168,7 +168,7 @@ pub(super) fn age(at: Option<Timestamp>, now: Timestamp) -> String {
 }
 
 /// Sorted ids share the longest prefix with a neighbour, so two comparisons an id are enough.
-fn short_ids(branches: &[Branch]) -> Vec<String> {
+pub(in crate::cli) fn short_ids(branches: &[Branch]) -> Vec<String> {
     const LEAST: usize = 8;
     let mut order: Vec<usize> = (0..branches.len()).collect();
     let id = |i: usize| branches[i].leaf_uuid.as_str();

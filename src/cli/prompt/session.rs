@@ -2,10 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::{
-    choice::age,
-    line::{fit, pad},
-};
+use super::choice::age;
+use crate::cli::text::{fit, pad};
 
 /// A session that can be asked for.
 #[derive(Clone, Debug)]

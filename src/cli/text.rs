@@ -2,16 +2,23 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// Replaces what must not reach a terminal: control characters, C1 and bidirectional controls become U+FFFD,
-/// tabs and line ends a space.
+/// Whether a character could steer a terminal, reorder or hide text: controls (C0, DEL, C1), bidirectional controls,
+/// line and paragraph separators, and characters without any glyph (zero-width space, joiners of words, soft hyphen,
+/// byte order mark, interlinear annotation, tags). The joiners of emoji and of scripts (ZWJ, ZWNJ) and variation
+/// selectors belong to ordinary writing.
+pub fn is_hazard(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Replaces what must not reach a terminal ([`is_hazard`]) by U+FFFD; tabs and line ends become a space.
 pub fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\t' | '\n' | '\r' | '\u{2028}' | '\u{2029}' => ' ',
-            c if c.is_control() => '\u{fffd}',
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                '\u{fffd}'
-            }
+            c if is_hazard(c) => '\u{fffd}',
             c => c,
         })
         .collect()
@@ -49,6 +56,26 @@ pub fn fit(text: &str, columns: usize) -> String {
         .collect();
     kept.truncate(kept.trim_end().len());
     kept + mark
+}
+
+/// Breaks cleaned text at spaces so that no line is wider than `columns`; words that are wider are cut. Lines after
+/// the first begin with `indent`.
+pub fn wrap(text: &str, columns: usize, indent: &str) -> String {
+    let (mut out, mut line) = (String::new(), String::new());
+    let mut begin = "";
+    for word in clean(text).split_whitespace() {
+        let word = fit(word, columns.saturating_sub(width(indent)));
+        if !line.is_empty() && width(begin) + width(&line) + 1 + width(&word) > columns {
+            out += &format!("{begin}{line}\n");
+            begin = indent;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += &word;
+    }
+    out + begin + &line
 }
 
 /// `text` cut to `columns` and filled up to them with spaces.

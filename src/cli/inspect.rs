@@ -1,0 +1,104 @@
+//! `inspect`: leaves, relations, diagnostics, and the client's own pick.
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+
+use super::{
+    args::{Global, InspectArgs},
+    output::{self, Paint},
+    render,
+    session::{self, Digest},
+};
+use crate::{
+    refusal::Result,
+    topology::{Branch, Inspection},
+};
+
+/// The exit status of a check that found something.
+const FOUND: u8 = 5;
+
+/// Prints the inspection; with `--check` judges the client's pick.
+pub fn run(global: &Global, args: &InspectArgs) -> Result<ExitCode> {
+    let digest = if args.digest { Digest::Compute } else { Digest::Skip };
+    let opened = session::open(global, args.session.as_deref(), digest)?;
+    let mut inspection = opened.inspect()?;
+    if global.redact {
+        redact(&mut inspection);
+    }
+    if global.json {
+        output::json(&inspection)?;
+    } else {
+        let view = render::View {
+            inspection: &inspection,
+            transcript: &opened.snapshot.transcript,
+            now: Timestamp::now(),
+            paint: Paint::stdout(global),
+        };
+        output::text(&view.page())?;
+    }
+    let worries = worries(&inspection);
+    if args.check {
+        for worry in &worries {
+            output::stderr_line(&super::text::clean(&format!("check: {worry}")));
+        }
+        return Ok(ExitCode::from(if worries.is_empty() { 0 } else { FOUND }));
+    }
+    if !global.json {
+        for worry in &worries {
+            output::warn(global, worry);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes out every text of the conversation, and what says where it took place.
+fn redact(inspection: &mut Inspection) {
+    for b in &mut inspection.branches {
+        b.first_user_text_after_branch_point = None;
+        b.last_user_text = None;
+        b.last_assistant_text = None;
+        b.label = None;
+        b.git_branch = None;
+        b.cwd = None;
+    }
+}
+
+/// Why the agent itself would not resume the newest work, or not all of it. Empty if it would.
+fn worries(inspection: &Inspection) -> Vec<String> {
+    let Some(pick) = &inspection.client_pick else {
+        return vec!["the client would refuse the file, so that it picks no branch".to_owned()];
+    };
+    let mut found = Vec::new();
+    if let Some(gap) = &pick.gap {
+        found.push(format!(
+            "the client loses history: its walk ends at `{}`, whose parent `{}` it does not find",
+            gap.child_uuid, gap.missing_parent_uuid
+        ));
+    }
+    let picked = pick.leaf_uuid.as_ref().and_then(|leaf| inspection.branch(leaf));
+    match (picked, newest(&inspection.branches)) {
+        (None, _) if pick.leaf_uuid.is_none() => found.push(format!(
+            "the client would continue below `{}`, where no branch ends as it sees the file",
+            pick.tail_uuid
+        )),
+        (Some(picked), Some(newest)) if time(picked) < time(newest) => found.push(format!(
+            "the client would resume `{}` (last message {}), but `{}` is newer ({})",
+            picked.leaf_uuid,
+            picked.last_message_at.as_deref().unwrap_or("without a time"),
+            newest.leaf_uuid,
+            newest.last_message_at.as_deref().unwrap_or("without a time"),
+        )),
+        _ => {}
+    }
+    found
+}
+
+fn time(b: &Branch) -> Option<Timestamp> {
+    b.last_message_at.as_deref().and_then(|t| t.parse().ok())
+}
+
+/// The branch with the newest message; of several the first.
+fn newest(branches: &[Branch]) -> Option<&Branch> {
+    branches.iter().rev().max_by_key(|b| time(b))
+}

@@ -1,0 +1,85 @@
+//! Leaf ids as they are typed: an exact id, else an unambiguous prefix of 4 or more characters.
+
+use serde_json::json;
+
+use crate::{
+    refusal::{Code, Error, Refusal, Result},
+    topology::Tree,
+    transcript::{IdIx, Transcript},
+};
+
+/// The shortest prefix that may stand for an id.
+const LEAST_PREFIX: usize = 4;
+/// The most ids that a refusal lists.
+const MOST_LISTED: usize = 50;
+
+/// The leaf that was named, or the only one.
+///
+/// A neutral record below a leaf (a title, an anchor) stands for the leaf. Prefixes are of leaves first, then of any
+/// record.
+///
+/// # Errors
+/// `no-leaf`, `several-leaves` without a name; `leaf-unknown`, `id-ambiguous`, `leaf-not-terminal` with one.
+pub fn resolve(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Result<IdIx> {
+    let Some(name) = name else { return only(t, tree) };
+    let exact = t.ids.find(name).filter(|&id| t.first(id).is_some());
+    let id = match exact {
+        Some(id) => id,
+        None => by_prefix(t, tree, name)?,
+    };
+    tree.leaf_of(id).ok_or_else(|| {
+        let id = t.id(id);
+        Refusal::new(Code::LeafNotTerminal, format!("`{id}` is a record, but no branch ends there"))
+            .hint("`offshoot inspect` lists the leaves")
+            .detail(json!({"uuid": id}))
+            .into()
+    })
+}
+
+fn only(t: &Transcript, tree: &Tree<'_>) -> Result<IdIx> {
+    let mut leaves = tree.leaves();
+    let count = leaves.len();
+    match (leaves.next(), count) {
+        (Some(leaf), 1) => Ok(leaf),
+        (None, _) => Err(Refusal::new(Code::NoLeaf, "the transcript has no leaf").into()),
+        (Some(_), _) => Err(Refusal::new(
+            Code::SeveralLeaves,
+            format!("the transcript has {count} leaves, and none was named"),
+        )
+        .hint("name one with `--leaf ID`; `offshoot inspect` lists them")
+        .detail(listed("leaves", t, tree.leaves()))
+        .into()),
+    }
+}
+
+fn by_prefix(t: &Transcript, tree: &Tree<'_>, name: &str) -> Result<IdIx> {
+    if name.chars().count() < LEAST_PREFIX {
+        return Err(not_found(name, "; a prefix needs 4 characters or more"));
+    }
+    let begins = |id: &IdIx| t.ids.text(*id).starts_with(name);
+    let mut found: Vec<IdIx> = tree.leaves().filter(begins).collect();
+    if found.is_empty() {
+        found = t.ids.iter().filter(|&id| t.first(id).is_some()).filter(begins).collect();
+    }
+    match found[..] {
+        [] => Err(not_found(name, "")),
+        [id] => Ok(id),
+        _ => Err(Refusal::new(Code::IdAmbiguous, format!("{} ids begin with `{name}`", found.len()))
+            .hint("give more characters")
+            .detail(listed("ids", t, found.iter().copied()))
+            .into()),
+    }
+}
+
+fn not_found(name: &str, why: &str) -> Error {
+    Refusal::new(Code::LeafUnknown, format!("no record has the id `{name}`{why}"))
+        .hint("`offshoot inspect` lists the leaves")
+        .detail(json!({"leaf": name}))
+        .into()
+}
+
+fn listed(what: &str, t: &Transcript, ids: impl ExactSizeIterator<Item = IdIx>) -> serde_json::Value {
+    let more = ids.len().saturating_sub(MOST_LISTED);
+    let ids: Vec<_> = ids.take(MOST_LISTED).map(|id| t.id(id)).collect();
+    json!({what: ids, "more": more})
+}
