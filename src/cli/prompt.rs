@@ -19,7 +19,7 @@ use std::{
     path::Path,
 };
 
-use console::{Style, Term};
+use console::Term;
 use dialoguer::{Input, Select, theme::Theme};
 use jiff::Timestamp;
 
@@ -38,7 +38,11 @@ pub(super) use choice::{age, short_ids};
 pub use session::SessionChoice;
 pub use terminal::restore as restore_terminal;
 
-use super::text::{clean, fit};
+use super::{
+    args::Global,
+    output::Paint,
+    text::{clean, fit},
+};
 use terminal::Held;
 
 /// What the prompt says above the list.
@@ -46,12 +50,25 @@ use terminal::Held;
 pub struct PromptOptions {
     /// The question; cut to the terminal's width.
     pub question: String,
+    /// Whether texts of the conversation are left out.
+    pub redact: bool,
+    /// How the marked line stands out.
+    pub paint: Paint,
+}
+
+impl PromptOptions {
+    /// As the person's own options say.
+    pub fn new(global: &Global) -> Self {
+        PromptOptions { redact: global.redact, paint: Paint::stderr(global), ..PromptOptions::default() }
+    }
 }
 
 impl Default for PromptOptions {
     fn default() -> Self {
         PromptOptions {
             question: "Which branch? Move with arrows or j/k, Enter takes it, Esc or q declines".into(),
+            redact: false,
+            paint: Paint::plain(),
         }
     }
 }
@@ -98,6 +115,7 @@ pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
         items: choices.len(),
         line: &|i, width| choices[i].line(&columns, width),
         details: Some(&details),
+        paint: options.paint,
     })
 }
 
@@ -105,19 +123,28 @@ pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
 ///
 /// # Errors
 /// As for [`pick`].
-pub fn pick_session(sessions: &[SessionChoice]) -> Result<usize> {
+pub fn pick_session(sessions: &[SessionChoice], options: &PromptOptions) -> Result<usize> {
     let question = "Which session? Move with arrows or j/k, Enter takes it, Esc or q declines";
-    ask(&List { question, items: sessions.len(), line: &|i, width| sessions[i].line(width), details: None })
+    let line = |i: usize, width| sessions[i].line(width, options.redact);
+    ask(&List { question, items: sessions.len(), line: &line, details: None, paint: options.paint })
 }
 
 /// Asks for one of the leaves, of those in `among` where it is given.
 ///
 /// # Errors
 /// As for [`pick`].
-pub fn pick_leaf(inspection: &Inspection, among: Option<&[RecordId]>, now: Timestamp) -> Result<RecordId> {
+pub fn pick_leaf(
+    inspection: &Inspection,
+    among: Option<&[RecordId]>,
+    now: Timestamp,
+    options: &PromptOptions,
+) -> Result<RecordId> {
     let mut choices = choices(inspection, now);
     choices.retain(|choice| among.is_none_or(|leaves| leaves.contains(&choice.leaf)));
-    let at = pick(&choices, &PromptOptions::default())?;
+    if options.redact {
+        choices.iter_mut().for_each(Choice::redact);
+    }
+    let at = pick(&choices, options)?;
     Ok(choices.swap_remove(at).leaf)
 }
 
@@ -125,7 +152,7 @@ pub fn pick_leaf(inspection: &Inspection, among: Option<&[RecordId]>, now: Times
 ///
 /// # Errors
 /// As for [`pick`].
-pub fn continued(leaf: &RecordId, child: &ContinuedIn) -> Result<Follow> {
+pub fn continued(leaf: &RecordId, child: &ContinuedIn, options: &PromptOptions) -> Result<Follow> {
     let turns = if child.turns == 1 { "turn" } else { "turns" };
     let question =
         format!("{} went on in session {}", choice::fit_id(leaf.as_str()), clean(&child.session_id));
@@ -134,7 +161,9 @@ pub fn continued(leaf: &RecordId, child: &ContinuedIn) -> Result<Follow> {
         format!("fork the branch again, without {}", if child.turns == 1 { "it" } else { "them" }),
     ];
     let line = |i: usize, width| fit(&lines[i], width);
-    let answer = ask(&List { question: &question, items: lines.len(), line: &line, details: None })?;
+    let paint = options.paint;
+    let list = List { question: &question, items: lines.len(), line: &line, details: None, paint };
+    let answer = ask(&list)?;
     Ok(if answer == 0 { Follow::FollowChild } else { Follow::ForkAgain })
 }
 
@@ -146,6 +175,7 @@ struct List<'a> {
     line: &'a dyn Fn(usize, usize) -> String,
     /// What is said below the list of the marked line, each line of it in the given columns.
     details: Option<&'a dyn Fn(usize, usize) -> [String; DETAILS]>,
+    paint: Paint,
 }
 
 /// Lines of details; a blank one stands above them.
@@ -298,7 +328,7 @@ impl Theme for Lines<'_> {
         let line = (self.list.line)(index, self.columns().saturating_sub(2));
         if active {
             self.active.set(Some(index));
-            write!(f, "{}", Style::new().for_stderr().bold().apply_to(format!("> {line}")))?;
+            write!(f, "{}", self.list.paint.bold(&format!("> {line}")))?;
         } else {
             write!(f, "  {line}")?;
         }

@@ -32,7 +32,8 @@ fn on_a_terminal() {
         Some(("hostile", _)) => prompt::pick(&[hostile(0), hostile(1)], &PromptOptions::default()),
         Some(("continued", turns)) => {
             let child = ContinuedIn { session_id: "5e55-\x1b[2J-10".into(), turns: turns.parse().unwrap() };
-            prompt::continued(&plain(0).leaf, &child).map(|f| usize::from(f == Follow::ForkAgain))
+            prompt::continued(&plain(0).leaf, &child, &PromptOptions::default())
+                .map(|f| usize::from(f == Follow::ForkAgain))
         }
         other => panic!("{other:?}"),
     };

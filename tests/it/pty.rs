@@ -177,11 +177,16 @@ impl Drop for Pty {
     }
 }
 
-/// The line that the marker stands on.
+/// The line of the prompt's list that the marker stands on.
 pub fn marked(screen: &vt100::Screen) -> Option<String> {
     let columns = screen.size().1.get();
-    screen.rows(0, columns).find(|line| line.starts_with("> "))
+    let rows: Vec<String> = screen.rows(0, columns).collect();
+    let prompt = rows.iter().rposition(|line| QUESTIONS.iter().any(|q| line.starts_with(q)))?;
+    rows[prompt..].iter().find(|line| line.starts_with("> ")).cloned()
 }
+
+/// How the prompt's questions begin, on narrow terminals too.
+const QUESTIONS: [&str; 2] = ["Which", "leaf-"];
 
 /// Whether any row runs on into the next.
 pub fn wraps(screen: &vt100::Screen) -> bool {

@@ -78,6 +78,14 @@ impl Choice {
         }
     }
 
+    /// Leaves out every text of the conversation, and the label.
+    pub(super) fn redact(&mut self) {
+        self.tags.retain(|tag| !tag.starts_with('"'));
+        for text in [&mut self.prompt, &mut self.reply] {
+            *text = text.take().map(|_| "(left out)".to_owned());
+        }
+    }
+
     /// The line in at most `width` columns. The narrower, the less is said, the id last of all.
     pub(super) fn line(&self, columns: &Columns, width: usize) -> String {
         let mut line = pad(&shown_id(&self.short_id), columns.id);

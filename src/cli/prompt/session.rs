@@ -25,7 +25,8 @@ impl SessionChoice {
     }
 
     /// The line in at most `width` columns.
-    pub fn line(&self, width: usize) -> String {
+    pub(super) fn line(&self, width: usize, redact: bool) -> String {
+        let text = if redact { "" } else { &self.text };
         let leaves = match self.leaves {
             Some(1) => "1 branch".to_owned(),
             Some(n) => format!("{n} branches"),
@@ -33,8 +34,8 @@ impl SessionChoice {
         };
         let id = fit(&self.session_id, 8);
         if width < 40 {
-            return fit(&format!("{id}  {}", self.text), width);
+            return fit(&format!("{id}  {text}"), width);
         }
-        fit(&format!("{id}  {}  {}  {}", pad(&self.age, 8), pad(&leaves, 12), self.text), width)
+        fit(&format!("{id}  {}  {}  {text}", pad(&self.age, 8), pad(&leaves, 12)), width)
     }
 }
