@@ -10,6 +10,7 @@ mod ledger;
 mod ledger_crash;
 mod ledger_verify;
 mod operations;
+mod oracle;
 mod policy_evaluate;
 mod policy_explain;
 mod policy_files;
@@ -20,6 +21,7 @@ mod prompt;
 mod pty;
 mod qwen_cases;
 mod qwen_lease;
+mod random;
 mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
