@@ -25,6 +25,7 @@
 //!   unchecked.
 //! - I12 Nothing of ours enters a message that the model gets, nor the agent's screen.
 
+pub mod audit;
 pub mod cli;
 pub mod dialect;
 pub mod policy;

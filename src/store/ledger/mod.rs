@@ -20,6 +20,6 @@ pub use offered::{offered_for, resolve_offered};
 pub use policies::{keep_policy, kept_policy};
 pub use prune::Pruned;
 pub use read::{Problem, Read};
-pub use selections::Selection;
+pub use selections::{Selection, first_attempt};
 pub use states::follows;
 pub use verify::{Finding, Findings, Looked, Scope, verify};

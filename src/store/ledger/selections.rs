@@ -97,3 +97,16 @@ impl Read {
         all
     }
 }
+
+/// The pending entry in which a verdict was made: `entry` itself, or the first attempt of the same operation with
+/// the same verdict. A retry takes over the verdict of an attempt that recovery abandoned, on whatever the
+/// transcript has become.
+pub fn first_attempt<'a>(read: &'a Read, entry: &'a Entry) -> &'a Entry {
+    let same = |e: &&Entry| {
+        e.body.state == State::Pending
+            && e.body.operation_id == entry.body.operation_id
+            && e.body.transcript == entry.body.transcript
+            && e.body.verdict == entry.body.verdict
+    };
+    read.entries.iter().take_while(|e| e.seq < entry.seq).find(same).unwrap_or(entry)
+}

@@ -13,7 +13,7 @@ use crate::{
         Heads, Ledger, Read,
         entry::{Entry, State},
         file::ledgers,
-        offered, resolve_offered, states,
+        first_attempt, offered, resolve_offered, states,
     },
 };
 
@@ -292,7 +292,8 @@ fn check_offered(path: &Path, read: &Read, found: &mut Findings) {
             continue;
         }
         let Some(verdict) = &body.verdict else { continue };
-        match body.offered.as_ref().map(|o| resolve_offered(read, o)) {
+        let decided = first_attempt(read, entry).body.offered.as_ref();
+        match decided.map(|o| resolve_offered(read, o)) {
             None | Some(None) => {
                 found.find(
                     "offered-missing",

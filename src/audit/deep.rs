@@ -1,0 +1,203 @@
+//! All completed selections of some ledgers, one transcript after another.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use crate::{
+    audit::{
+        Follow, follow, policy, seed,
+        source::{self, Evidence, Then},
+    },
+    refusal::{Error, Result},
+    store::ledger::{
+        Findings, Ledger, Looked, Read, Selection, entry::Entry, first_attempt, resolve_offered,
+    },
+    topology::{GapIds, Inspection},
+    transcript::Transcript,
+};
+
+/// Checks the completed selections of ledgers against transcripts, kept policies and seeds.
+///
+/// # Errors
+/// `io`, `unsafe-path`. What is missing or contradicts is a finding or a note, never an error.
+pub fn deep(root: &Path, looked: &[Looked]) -> Result<Findings> {
+    let mut found = Findings::default();
+    // Entries of a newer version follow rules that this one does not know.
+    for Looked { ledger, read } in looked.iter().filter(|l| !l.read.newer) {
+        let mut by_transcript: BTreeMap<&str, Vec<Selection<'_>>> = BTreeMap::new();
+        for selection in read.all_selections() {
+            if selection.is_pending() {
+                let message = "not settled yet; `offshoot recover` completes or abandons it";
+                found.note("pending", ledger.path(), selection.pending, message);
+            } else if selection.is_completed() {
+                by_transcript.entry(&selection.pending.body.transcript).or_default().push(selection);
+            }
+        }
+        for (transcript, selections) in by_transcript {
+            Auditor { root, ledger, read, found: &mut found }.transcript(transcript, selections)?;
+        }
+    }
+    Ok(found)
+}
+
+struct Auditor<'a> {
+    root: &'a Path,
+    ledger: &'a Ledger,
+    read: &'a Read,
+    found: &'a mut Findings,
+}
+
+impl Auditor<'_> {
+    fn find(&mut self, code: &'static str, entry: &Entry, message: impl Into<String>) {
+        self.found.find(code, self.ledger.path(), entry, message);
+    }
+
+    fn note(&mut self, code: &'static str, entry: &Entry, message: impl Into<String>) {
+        self.found.note(code, self.ledger.path(), entry, message);
+    }
+
+    fn transcript(&mut self, transcript: &str, mut selections: Vec<Selection<'_>>) -> Result<()> {
+        selections.sort_by_key(|s| s.closing.map(|c| c.seq));
+        let lengths: BTreeSet<u64> = selections
+            .iter()
+            .flat_map(|s| [s.pending, first_attempt(self.read, s.pending)])
+            .filter_map(|e| e.body.snapshot.as_ref().map(|s| s.bytes))
+            .collect();
+        let last = selections.len() - 1;
+        let evidence = match Evidence::gather(self.ledger.agent(), Path::new(transcript), &lengths) {
+            Ok(evidence) => evidence,
+            Err(Error::Refusal(r)) => {
+                self.find("transcript-changed", selections[last].pending, r.message);
+                return Ok(());
+            }
+            Err(fault) => return Err(fault),
+        };
+        for (ix, selection) in selections.iter().enumerate() {
+            let entry = selection.pending;
+            let Some(evidence) = &evidence else {
+                self.note("transcript-gone", entry, "the transcript is not there any more");
+                let reference = entry.body.verdict.as_ref().and_then(|v| v.decided_by.policy.as_ref());
+                if let Some(Err((code, why))) = reference.map(|r| policy::kept(self.root, r)).transpose()? {
+                    self.find(code, entry, why);
+                }
+                continue;
+            };
+            if !evidence.has(&entry.body) {
+                self.find(
+                    "transcript-changed",
+                    entry,
+                    "the bytes that the choice was made from have changed",
+                );
+                continue;
+            }
+            if let Some(then) = evidence.then(&entry.body)? {
+                self.selection(selection, &then, evidence, ix == last)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn selection(
+        &mut self,
+        selection: &Selection<'_>,
+        then: &Then,
+        evidence: &Evidence,
+        latest: bool,
+    ) -> Result<()> {
+        let entry = selection.pending;
+        let (inspection, picked) = then.inspect(&entry.body)?;
+        if !picked {
+            self.find("client-pick-differs", entry, "the client would not have resumed what is recorded");
+        }
+        self.snapshot(entry, &then.t, &inspection);
+        self.chain(entry, then);
+        self.verdict(entry, then, &inspection, evidence)?;
+        match seed::check(self.ledger, &entry.body, then) {
+            Ok(None) => {}
+            Ok(Some(("seed-gone", why))) if !latest => self.note("seed-gone", entry, why),
+            Ok(Some((code, why))) => self.find(code, entry, why),
+            Err(Error::Refusal(r)) => self.find("seed-differs", entry, r.message),
+            Err(fault) => return Err(fault),
+        }
+        if !latest {
+            self.note("superseded", entry, "a later selection of the transcript was completed");
+            return Ok(());
+        }
+        match follow(self.ledger.agent(), &entry.body) {
+            Ok(Some(Follow::Followed)) => {
+                self.note("followed", entry, "it was continued below the chosen leaf")
+            }
+            Ok(Some(Follow::NotYet)) => self.note("not-yet", entry, "no message was appended since"),
+            Ok(Some(Follow::NotFollowed)) => {
+                self.find("not-followed", entry, "what was appended since does not continue the chosen leaf");
+            }
+            // Said as `seed-gone` or `seed-differs`.
+            Ok(None) | Err(Error::Refusal(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self, entry: &Entry, t: &Transcript, inspection: &Inspection) {
+        let records = entry.body.snapshot.as_ref().map(|s| s.records);
+        if records != Some(t.records.len() as u64) {
+            self.find("snapshot-differs", entry, format!("the transcript had {} records", t.records.len()));
+        }
+        if t.session_ids.first().is_some_and(|id| id != self.ledger.session_id()) {
+            self.find("session-differs", entry, "the transcript belongs to the ledger of another session");
+        }
+        // Leaves that the ledger does not have are found by its own checks.
+        let recorded = entry.body.offered.as_ref().and_then(|o| resolve_offered(self.read, o));
+        let again: Vec<_> = inspection.branches.iter().map(source::offered).collect();
+        if let Some(recorded) = recorded.filter(|recorded| *recorded != again) {
+            let message = format!(
+                "the transcript had {} leaves, {} of them as they were offered",
+                again.len(),
+                again.iter().filter(|leaf| recorded.contains(leaf)).count()
+            );
+            self.find("offered-differ", entry, message);
+        }
+    }
+
+    fn chain(&mut self, entry: &Entry, then: &Then) {
+        let (Some(seed), Some(verdict)) = (&entry.body.seed, &entry.body.verdict) else { return };
+        let Some(chain) = then.chain(&verdict.leaf_uuid) else {
+            self.find("chain-differs", entry, "the chosen leaf is in no record of the transcript");
+            return;
+        };
+        let gaps: Vec<GapIds> = chain
+            .gaps
+            .iter()
+            .map(|g| GapIds { child_uuid: then.t.id(g.child), missing_parent_uuid: then.t.id(g.missing) })
+            .collect();
+        if seed.chain_digest != source::chain_digest(&then.t, &chain)
+            || seed.chain != chain.uuids.len() as u64
+            || seed.gaps != gaps
+        {
+            self.find("chain-differs", entry, "the chain of the chosen leaf is not the one recorded");
+        }
+    }
+
+    fn verdict(
+        &mut self,
+        entry: &Entry,
+        then: &Then,
+        inspection: &Inspection,
+        evidence: &Evidence,
+    ) -> Result<()> {
+        // A retry takes over the verdict of an attempt that was abandoned, on what that one had read.
+        let decided = first_attempt(self.read, entry);
+        let wrong = if decided.seq == entry.seq {
+            policy::check(self.root, self.ledger, self.read, entry, then, inspection)?
+        } else if let Some(before) = evidence.then(&decided.body)?.filter(|_| evidence.has(&decided.body)) {
+            let (inspection, _) = before.inspect(&decided.body)?;
+            policy::check(self.root, self.ledger, self.read, decided, &before, &inspection)?
+        } else {
+            vec![("transcript-changed", "the bytes that the choice was made from have changed".to_owned())]
+        };
+        wrong.into_iter().for_each(|(code, why)| self.find(code, entry, why));
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! The seed: whether it is there, and is the chosen chain.
+
+use std::path::Path;
+
+use crate::{
+    audit::source::{Then, chain_of, open, visible},
+    dialect::{self, derived_uuid},
+    record::RecordId,
+    refusal::{Error, Result},
+    selection::SeedMode,
+    store::ledger::{
+        Ledger,
+        entry::{AnchorRecord, Body, SeedRecord},
+    },
+    transcript::Source,
+};
+
+/// What is wrong with a seed: a code and words.
+pub(super) type Wrong = (&'static str, String);
+
+/// Checks the seed of a completed selection against the chain of its leaf, as the transcript was.
+pub(super) fn check(ledger: &Ledger, body: &Body, then: &Then) -> Result<Option<Wrong>> {
+    let (Some(seed), Some(verdict)) = (&body.seed, &body.verdict) else {
+        return Ok(Some(("seed-differs", "the entry names no seed".to_owned())));
+    };
+    match seed.mode {
+        SeedMode::None => Ok(None),
+        SeedMode::Fork => fork(ledger, body, seed, &verdict.leaf_uuid, then),
+        SeedMode::InPlace => match &seed.anchor {
+            None => Ok(None),
+            Some(anchor) => in_place(ledger, body, anchor, &verdict.leaf_uuid),
+        },
+    }
+}
+
+fn differs(why: impl Into<String>) -> Result<Option<Wrong>> {
+    Ok(Some(("seed-differs", why.into())))
+}
+
+fn fork(
+    ledger: &Ledger,
+    body: &Body,
+    seed: &SeedRecord,
+    leaf: &RecordId,
+    then: &Then,
+) -> Result<Option<Wrong>> {
+    let path = Path::new(&seed.transcript);
+    if seed.session_id != derived_uuid("fork", ledger.agent(), ledger.session_id(), &body.operation_id) {
+        return differs("the child is not the one that this operation makes");
+    }
+    if path.file_stem().is_none_or(|stem| stem != seed.session_id.as_str()) {
+        return differs("the child's file does not have the child's name");
+    }
+    let Some(source) = open(path)? else {
+        return Ok(Some(("seed-gone", format!("the child `{}` is not there", seed.session_id))));
+    };
+    let t = dialect::of(ledger.agent()).read(&source).map_err(Error::io("read", path))?;
+    let expected = then.chain(leaf).map(|chain| visible(&then.t, &chain)).unwrap_or_default();
+    let Some(last) = expected.last() else { return differs("the chosen chain has no record to seed") };
+    let seeded = chain_of(&t, last).map(|chain| visible(&t, &chain)).unwrap_or_default();
+    if seeded != expected {
+        return differs(format!(
+            "the child holds {} records of the {} of the chosen chain",
+            seeded.iter().zip(&expected).take_while(|(a, b)| a == b).count(),
+            expected.len()
+        ));
+    }
+    // They must also come first: what the client appended cannot stand before them.
+    let mut first = Vec::with_capacity(expected.len());
+    for (ix, record) in t.records.iter().enumerate() {
+        let unseen = record.flags.has(crate::transcript::Flags::UNSEEN);
+        if t.first(record.id) == Some(ix as u32) && !unseen {
+            first.push(t.id(record.id));
+        }
+        if first.len() == expected.len() {
+            break;
+        }
+    }
+    if first != expected {
+        return differs("the child does not begin with the chosen chain");
+    }
+    Ok(None)
+}
+
+fn in_place(ledger: &Ledger, body: &Body, anchor: &AnchorRecord, leaf: &RecordId) -> Result<Option<Wrong>> {
+    let path = Path::new(&body.transcript);
+    if anchor.uuid != derived_uuid("anchor", ledger.agent(), ledger.session_id(), &body.operation_id) {
+        return differs("the anchor is not the one that this operation makes");
+    }
+    if body.snapshot.as_ref().is_none_or(|s| anchor.offset < s.bytes) {
+        return differs("the anchor stands within the bytes that the choice was made from");
+    }
+    let gone = || Ok(Some(("seed-gone", "the anchor's bytes are not at their place".to_owned())));
+    let Some(mut source) = open(path)? else { return gone() };
+    let end = anchor.offset.saturating_add(anchor.bytes.len() as u64);
+    let mut there = vec![0; anchor.bytes.len()];
+    if source.len() < end || source.read_exact_at(anchor.offset, &mut there).is_err() {
+        return gone();
+    }
+    if there != anchor.bytes.as_bytes() {
+        return gone();
+    }
+    source.truncate_to(end);
+    let t = dialect::of(ledger.agent()).read(&source).map_err(Error::io("read", path))?;
+    let record = t.ids.find(&anchor.uuid).and_then(|ix| t.first(ix)).map(|ix| t.record(ix));
+    let parent = record.filter(|r| r.span.offset >= anchor.offset).and_then(|r| r.parent).map(|p| t.id(p));
+    match parent {
+        Some(parent) if parent == *leaf => Ok(None),
+        _ => differs("the anchor does not hang below the chosen leaf"),
+    }
+}

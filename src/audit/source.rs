@@ -1,0 +1,178 @@
+//! What a selection was made from: the transcript as it was then, read and inspected again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::Path,
+};
+
+use crate::{
+    dialect::{self, Client},
+    record::{Agent, RecordId},
+    refusal::{Error, Result},
+    store::{
+        file::FileSource,
+        ledger::entry::{Body, OfferedLeaf},
+    },
+    topology::{self, Branch, Chain, Inspection, build_ordered_uuid_chain},
+    transcript::{Flags, IdIx, Source, Transcript},
+};
+
+/// The digests of a transcript's beginnings.
+pub(super) struct Evidence {
+    agent: Agent,
+    /// By length; a beginning that is not there has none.
+    digests: BTreeMap<u64, String>,
+}
+
+impl Evidence {
+    /// Reads the file once, for all the lengths that entries name. `None` if the file is gone.
+    pub(super) fn gather(agent: Agent, path: &Path, lengths: &BTreeSet<u64>) -> Result<Option<Evidence>> {
+        let Some(source) = open(path)? else { return Ok(None) };
+        let mut digests = BTreeMap::new();
+        let mut hasher = blake3::Hasher::new();
+        let mut chunk = vec![0; 256 << 10];
+        let mut at = 0;
+        for &length in lengths.iter().filter(|l| **l <= source.len()) {
+            while at < length {
+                let n = (length - at).min(chunk.len() as u64) as usize;
+                source.read_exact_at(at, &mut chunk[..n]).map_err(Error::io("read", path))?;
+                hasher.update(&chunk[..n]);
+                at += n as u64;
+            }
+            digests.insert(length, format!("blake3:{}", hasher.finalize().to_hex()));
+        }
+        Ok(Some(Evidence { agent, digests }))
+    }
+
+    /// Whether the beginning that an entry names still has its digest.
+    pub(super) fn has(&self, body: &Body) -> bool {
+        body.snapshot.as_ref().is_some_and(|s| self.digests.get(&s.bytes) == Some(&s.digest))
+    }
+
+    /// The transcript as it was when an entry was made. `None` if the file went away or was cut since.
+    pub(super) fn then(&self, body: &Body) -> Result<Option<Then>> {
+        let path = Path::new(&body.transcript);
+        let (Some(snapshot), Some(mut source)) = (&body.snapshot, open(path)?) else { return Ok(None) };
+        if source.len() < snapshot.bytes {
+            return Ok(None);
+        }
+        source.truncate_to(snapshot.bytes);
+        let t = dialect::of(self.agent).read(&source).map_err(Error::io("read", path))?;
+        Ok(Some(Then { agent: self.agent, source, t }))
+    }
+}
+
+/// Opens a transcript; `None` if it is not there.
+pub(super) fn open(path: &Path) -> Result<Option<FileSource>> {
+    match FileSource::open(path) {
+        Ok(source) => Ok(Some(source)),
+        Err(Error::Fault(f)) if f.source.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::NotFound) => {
+            Ok(None)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// A transcript as it was.
+pub(super) struct Then {
+    agent: Agent,
+    source: FileSource,
+    pub(super) t: Transcript,
+}
+
+impl Then {
+    /// Inspects it again; `recorded` says whether the client's own pick came out as recorded.
+    ///
+    /// The version and the project that were simulated are not all in the entry, so the few that can have been
+    /// are tried.
+    pub(super) fn inspect(&self, body: &Body) -> Result<(Inspection, bool)> {
+        let version = body.client_pick.as_ref().map(|p| p.client_version.clone()).filter(|v| !v.is_empty());
+        let inputs = body.verdict.as_ref().map(|v| &v.inputs);
+        let asked = |key: &str| inputs.and_then(|i| i.get(key)?.as_str()).map(str::to_owned);
+        let mut last = None;
+        for version in distinct([asked("clientVersion"), None, version]) {
+            for project in distinct([None, asked("cwd"), None]) {
+                let client = Client { version: version.clone(), project, ..Client::default() };
+                let inspection = topology::inspect(&self.t, &self.source, dialect::of(self.agent), &client)
+                    .map_err(Error::io("read", self.source.path()))?;
+                if inspection.client_pick == body.client_pick {
+                    return Ok((inspection, true));
+                }
+                last = Some(inspection);
+            }
+        }
+        let mut inspection = last.expect("BUG: at least one client is tried");
+        // The policy is judged on what it was given.
+        let picked = body.client_pick.as_ref().and_then(|p| p.leaf_uuid.as_ref());
+        for branch in &mut inspection.branches {
+            branch.client_pick = picked == Some(&branch.leaf_uuid);
+        }
+        inspection.client_pick.clone_from(&body.client_pick);
+        Ok((inspection, false))
+    }
+
+    /// The chain of a leaf; `None` if it is in no record.
+    pub(super) fn chain(&self, leaf: &RecordId) -> Option<Chain> {
+        chain_of(&self.t, leaf)
+    }
+}
+
+fn distinct(all: [Option<String>; 3]) -> Vec<Option<String>> {
+    let mut seen = Vec::new();
+    for one in all {
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
+/// The chain of a record; `None` if there is no such record.
+pub(super) fn chain_of(t: &Transcript, id: &RecordId) -> Option<Chain> {
+    let ix = t.ids.find(id.as_str()).filter(|ix| t.first(*ix).is_some())?;
+    Some(build_ordered_uuid_chain(t, ix))
+}
+
+/// BLAKE3 (bare hex) of a chain's ids joined by a newline.
+pub(super) fn chain_digest(t: &Transcript, chain: &Chain) -> String {
+    let ids: Vec<String> = chain.uuids.iter().map(|id| t.ids.text(*id)).collect();
+    blake3::hash(ids.join("\n").as_bytes()).to_hex().to_string()
+}
+
+/// The ids of a chain as the client sees them, without a terminal run of neutral records.
+pub(super) fn visible(t: &Transcript, chain: &Chain) -> Vec<RecordId> {
+    let has = |id: &IdIx, flag| t.first(*id).is_some_and(|r| t.record(r).flags.has(flag));
+    let mut ids: Vec<IdIx> = chain.uuids.iter().filter(|id| !has(id, Flags::UNSEEN)).copied().collect();
+    while ids.last().is_some_and(|id| has(id, Flags::NEUTRAL)) {
+        ids.pop();
+    }
+    ids.into_iter().map(|id| t.id(id)).collect()
+}
+
+/// A branch as it is offered.
+pub(super) fn offered(b: &Branch) -> OfferedLeaf {
+    OfferedLeaf {
+        leaf_uuid: b.leaf_uuid.clone(),
+        branch_point_uuid: b.branch_point_uuid.clone(),
+        classification: b.classification,
+        turn: b.turn,
+        started_at: b.started_at.clone(),
+        updated_at: b.updated_at.clone(),
+        last_message_at: b.last_message_at.clone(),
+    }
+}
+
+/// The reported leaf that a recorded choice leads to: itself, or the one that has grown from it.
+pub(super) fn grown_from(t: &Transcript, inspection: &Inspection, leaf: &RecordId) -> Option<RecordId> {
+    if inspection.branch(leaf).is_some() {
+        return Some(leaf.clone());
+    }
+    let target = t.ids.find(leaf.as_str()).filter(|ix| t.first(*ix).is_some())?;
+    let below = |b: &&Branch| chain_of(t, &b.leaf_uuid).is_some_and(|c| c.uuids.contains(&target));
+    let mut grown = inspection.branches.iter().filter(below);
+    match (grown.next(), grown.next()) {
+        (Some(one), None) => Some(one.leaf_uuid.clone()),
+        _ => None,
+    }
+}
