@@ -45,6 +45,7 @@ const FORBIDDEN: &[(&[&str], &[&str])] = &[
     (&["store/"], &["crate::policy", "crate::cli", "crate::resume", "dialoguer", "ratatui", "clap::"]),
     (&["dialect/"], &["crate::policy"]),
     (&["topology/"], &["crate::policy"]),
+    (&["audit/"], &["crate::cli", "crate::resume", "dialoguer", "ratatui", "clap::", "std::fs"]),
     (&["resume.rs", "resume/"], &["crate::cli", "dialoguer", "ratatui", "clap::", "std::fs"]),
     (&["record.rs", "transcript.rs", "transcript/"], &["crate::dialect", "crate::topology"]),
 ];

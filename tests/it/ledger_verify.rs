@@ -23,16 +23,16 @@ fn codes(found: &Findings) -> (Vec<&str>, Vec<&str>) {
     (of(&found.findings), of(&found.notes))
 }
 
-fn lines(path: &Path) -> Vec<String> {
+pub fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-fn write_lines(path: &Path, lines: &[String]) {
+pub fn write_lines(path: &Path, lines: &[String]) {
     fs::write(path, lines.iter().map(|l| format!("{l}\n")).collect::<String>()).unwrap();
 }
 
 /// Rewrites the chain from `from` on with fresh hashes, as a thorough forger would, and the heads with it.
-fn rechain(root: &Path, ledger: &Ledger, lines: &[String]) {
+pub fn rechain(root: &Path, ledger: &Ledger, lines: &[String]) {
     let mut prev = "0".repeat(64);
     let mut out = Vec::new();
     let mut heads = Vec::new();
@@ -40,7 +40,9 @@ fn rechain(root: &Path, ledger: &Ledger, lines: &[String]) {
         let line = reseal(line, |v| v["prev"] = json!(prev));
         prev = line[line.len() - 66..line.len() - 2].to_owned();
         let seq = serde_json::from_str::<serde_json::Value>(&line).unwrap()["seq"].clone();
-        heads.push(json!({"agent": "qwen", "session": SESSION, "seq": seq, "hash": prev}).to_string());
+        heads.push(
+            json!({"agent": "qwen", "session": ledger.session_id(), "seq": seq, "hash": prev}).to_string(),
+        );
         out.push(line);
     }
     write_lines(ledger.path(), &out);
