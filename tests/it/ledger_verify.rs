@@ -115,6 +115,12 @@ fn a_thorough_forgery_is_still_checked_for_sense() {
         ("offered-missing", |l| {
             l[0] = reseal(&l[0], |v| drop(v.as_object_mut().unwrap().remove("offered")));
         }),
+        ("result-differs", |l| {
+            l[1] = reseal(&l[1], |v| v["result"] = json!({"operationId": "op-0", "leafUuid": "leaf-b"}));
+        }),
+        ("result-differs", |l| {
+            l[1] = reseal(&l[1], |v| v["result"] = json!({"seed": {"sessionId": "elsewhere"}}));
+        }),
         ("state-invalid", |l| l[1] = reseal(&l[1], |v| v["state"] = json!("acknowledged"))),
         ("state-invalid", |l| l[1] = reseal(&l[1], |v| v["transcript"] = json!("/elsewhere"))),
     ];

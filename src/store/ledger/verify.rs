@@ -192,6 +192,7 @@ fn verify_one(
         check_anchor(path, read, own, anchor.of(ledger.agent(), ledger.session_id()), &mut found);
     }
     check_states(path, read, &mut found);
+    check_results(path, read, &mut found);
     check_offered(path, read, &mut found);
     found
 }
@@ -277,6 +278,34 @@ fn check_states(path: &Path, read: &Read, found: &mut Findings) {
             && before.is_some_and(|(_, transcript)| transcript != body.transcript)
         {
             found.find("state-invalid", path, entry, "the entry closes an operation on another transcript");
+        }
+    }
+}
+
+/// What was reported as the result must be what was decided and seeded.
+fn check_results(path: &Path, read: &Read, found: &mut Findings) {
+    for selection in read.all_selections() {
+        let body = &selection.pending.body;
+        let Some(closing) = selection.closing else { continue };
+        let Some(result) = &closing.body.result else { continue };
+        let mut expected = vec![("/operationId", serde_json::to_value(&body.operation_id))];
+        if let Some(verdict) = &body.verdict {
+            expected.push(("/leafUuid", serde_json::to_value(&verdict.leaf_uuid)));
+            expected.push(("/decidedBy", serde_json::to_value(&verdict.decided_by)));
+        }
+        if let Some(seed) = &body.seed {
+            expected.push(("/seed/mode", serde_json::to_value(seed.mode)));
+            expected.push(("/seed/sessionId", serde_json::to_value(&seed.session_id)));
+            expected.push(("/seed/transcript", serde_json::to_value(&seed.transcript)));
+            expected.push(("/seed/chain", serde_json::to_value(seed.chain)));
+        }
+        for (pointer, value) in expected {
+            let value = value.expect("BUG: parts of an entry are always JSON");
+            // Older results may lack a member; none may contradict.
+            if result.pointer(pointer).is_some_and(|there| *there != value) {
+                let message = format!("`{}` of the result is not what was recorded before", &pointer[1..]);
+                found.find("result-differs", path, closing, message);
+            }
         }
     }
 }
