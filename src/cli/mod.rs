@@ -55,7 +55,7 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Undo(_) => not_yet("undo"),
         Command::Recover => not_yet("recover"),
         Command::Audit(_) => not_yet("audit"),
-        Command::Policy(_) => not_yet("policy"),
+        Command::Policy(command) => policy::run(global, command),
         Command::Sessions(_) => not_yet("sessions"),
         Command::Demo(_) => not_yet("demo"),
         Command::Completions { shell } => {

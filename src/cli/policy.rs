@@ -1,4 +1,4 @@
-//! `policy check`, `test`, `explain` and `trust`. Each gives its text and exit status back; the caller prints.
+//! `policy check`, `test`, `explain` and `trust`. Each gives its output and exit status back; `run` prints.
 
 mod check;
 mod explain;
@@ -8,19 +8,72 @@ pub use check::{check, test};
 pub use explain::{Explain, explain};
 pub use trust::trust;
 
-use super::text::clean;
+use std::{fmt, path::Path, process::ExitCode};
+
+use serde_json::Value;
+
+use super::{
+    args::{Global, PolicyCommand},
+    output,
+    text::clean,
+};
 use crate::{
     policy::{Expected, RuleResult, RuleTrace, Tie},
     record::RecordId,
+    refusal::{Code, Refusal, Result},
+    store::{env::Env, policy_file, state::StateDir},
 };
 
+/// Runs one of the commands.
+pub fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode> {
+    let report = match command {
+        PolicyCommand::Check { file } => check(file, global.json)?,
+        PolicyCommand::Test { files } => test(files, global.json)?,
+        PolicyCommand::Trust { file, revoke } => {
+            let root = match &global.state_dir {
+                Some(dir) => dir.clone(),
+                None => StateDir::default_root(&Env::read(|name| std::env::var_os(name)))?,
+            };
+            let state = StateDir::open(root)?;
+            let file = file.clone().unwrap_or_else(|| policy_file::of_project(Path::new("")));
+            trust(state.root(), &file, *revoke, global.json)?
+        }
+        PolicyCommand::Explain { .. } => {
+            return Err(Refusal::new(Code::Usage, "`policy explain` is not part of this build").into());
+        }
+    };
+    match &report.stdout {
+        Stdout::Text(text) => output::text(text)?,
+        Stdout::Json(document) => output::json(document)?,
+    }
+    Ok(ExitCode::from(report.code))
+}
+
 /// What a command prints on stdout, and its exit status.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Whole lines.
-    pub stdout: String,
+    /// What.
+    pub stdout: Stdout,
     /// 0, or 2 where a policy is not valid or an example fails.
     pub code: u8,
+}
+
+/// Text for a person, or one document for a script.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stdout {
+    /// Whole lines, cleaned.
+    Text(String),
+    /// As it is.
+    Json(Value),
+}
+
+impl fmt::Display for Stdout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stdout::Text(text) => f.write_str(text),
+            Stdout::Json(document) => document.fmt(f),
+        }
+    }
 }
 
 /// What came out, or should have, in words.

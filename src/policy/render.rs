@@ -115,10 +115,14 @@ impl From<PolicyErrors> for crate::refusal::Error {
     }
 }
 
-/// A character that must not reach a terminal: controls, C1, and what reorders or breaks lines.
+/// A character that must not reach a terminal: controls, C1, what reorders or breaks lines, and what has no
+/// glyph. (The command line replaces the same ones in everything that it prints; replacing them here keeps the
+/// carets in place.)
 fn hostile(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Text without hostile characters.

@@ -35,7 +35,7 @@ fn explained(policy: &str, session_name: &str, json: bool) -> String {
     let report =
         explain(&Explain { path, digest, policy: &policy, inspection: &inspection, inputs: &inputs, json });
     assert_eq!(report.code, 0);
-    report.stdout
+    report.stdout.to_string()
 }
 
 fn shipped(name: &str) -> String {

@@ -155,7 +155,7 @@ fn trusting_from_the_command_line() {
     write(&file, POLICY);
     let digest = format!("blake3:{}", blake3::hash(POLICY.as_bytes()));
     let report = policy::trust(&root, &file, false, true).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.stdout.to_string()).unwrap();
     assert_eq!((&json["trusted"], &json["digest"]), (&true.into(), &digest.as_str().into()));
     let canonical = policy_file::canonical(&file).unwrap();
     assert!(trust::is_trusted(&root, &canonical, &digest).unwrap());

@@ -25,7 +25,7 @@ fn shipped() -> Vec<PathBuf> {
 fn every_shipped_policy_passes_its_examples() {
     let report = test(&shipped(), false).unwrap();
     assert_eq!(report.code, 0, "{}", report.stdout);
-    assert!(!report.stdout.contains("FAILED"), "{}", report.stdout);
+    assert!(!report.stdout.to_string().contains("FAILED"), "{}", report.stdout);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_broken_promise_is_found_and_explained() {
     assert_eq!(wrong.code, 2);
     let path = file.display().to_string();
     assert_eq!(
-        wrong.stdout,
+        wrong.stdout.to_string(),
         format!(
             "{path}: `p` is valid, 1 rule, 1 example\n  \
              {path}:9: FAILED, expected leaf `x`, found `policy-ambiguous`\n    \
@@ -93,7 +93,7 @@ fn a_broken_promise_is_found_and_explained() {
     ] {
         let report = example(what);
         assert_eq!(report.code, 2, "{what}");
-        assert!(report.stdout.contains(words), "{}", report.stdout);
+        assert!(report.stdout.to_string().contains(words), "{}", report.stdout);
     }
 }
 
@@ -105,13 +105,13 @@ fn the_reports_have_a_schema() {
     let files = [shipped()[0].clone(), bad.clone()];
     let report = test(&files, true).unwrap();
     assert_eq!(report.code, 2);
-    let json: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.stdout.to_string()).unwrap();
     assert_eq!((&json["schema"], &json["passed"]), (&"offshoot.policy-test/1".into(), &false.into()));
     assert_eq!(json["policies"][0]["valid"], true);
     assert_eq!(json["policies"][0]["examples"][0]["passed"], true);
     assert_eq!(json["policies"][1]["valid"], false);
     assert_eq!(json["policies"][1]["refusal"]["code"], "policy-invalid");
-    let text = test(&files, false).unwrap().stdout;
+    let text = test(&files, false).unwrap().stdout.to_string();
     assert!(
         text.contains("bad.toml:2:10: `reason` must not be blank\n2 | reason = ''\n  |          ^^\n"),
         "{text}"

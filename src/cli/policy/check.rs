@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Report, outcome, summary};
+use super::{Report, Stdout, outcome, summary};
 use crate::{
     cli::text::clean,
     policy::{self, Expected, examples::ExampleRun},
@@ -70,11 +70,9 @@ fn report(files: &[(&Path, Result<Checked>)], json: bool, schema: &str) -> Repor
         files.iter().any(|(_, c)| c.as_ref().map_or(true, |c| !c.runs.iter().all(ExampleRun::passed)));
     let stdout = if json {
         let policies: Vec<Value> = files.iter().map(|(file, checked)| as_json(file, checked)).collect();
-        let mut text = json!({"schema": schema, "passed": !failed, "policies": policies}).to_string();
-        text.push('\n');
-        text
+        Stdout::Json(json!({"schema": schema, "passed": !failed, "policies": policies}))
     } else {
-        files.iter().map(|(file, checked)| as_text(file, checked)).collect()
+        Stdout::Text(files.iter().map(|(file, checked)| as_text(file, checked)).collect())
     };
     Report { stdout, code: if failed { Code::PolicyInvalid.exit_code() } else { 0 } }
 }

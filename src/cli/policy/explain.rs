@@ -3,7 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 use serde_json::{Value, json};
 
-use super::{Report, id_length, summary};
+use super::{Report, Stdout, id_length, summary};
 use crate::{
     cli::text::{clean, pad, width},
     policy::{Inputs, Outcome, Policy, RuleResult, RuleTrace, evaluate_listing},
@@ -44,7 +44,7 @@ pub fn explain(e: &Explain<'_>) -> Report {
                 json!({"leafUuid": leaf, "rules": did})
             })
             .collect();
-        let document = json!({
+        Stdout::Json(json!({
             "schema": "offshoot.policy-explain/1",
             "policy": {"path": e.path, "digest": e.digest, "name": e.policy.name, "reason": e.policy.reason},
             "sessionId": e.inspection.session_id,
@@ -52,10 +52,9 @@ pub fn explain(e: &Explain<'_>) -> Report {
             "outcome": verdict.outcome,
             "rules": verdict.trace,
             "leaves": rows,
-        });
-        format!("{document}\n")
+        }))
     } else {
-        text(e, &verdict.trace, &verdict.outcome, &leaves, &columns)
+        Stdout::Text(text(e, &verdict.trace, &verdict.outcome, &leaves, &columns))
     };
     Report { stdout, code: 0 }
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::Report;
+use super::{Report, Stdout};
 use crate::{
     cli::text::clean,
     policy,
@@ -28,7 +28,7 @@ pub fn trust(root: &Path, file: &Path, revoke: bool, json: bool) -> Result<Repor
         }
         let document = json!({"schema": "offshoot.policy-trust/1", "path": path.display().to_string(),
             "trusted": false});
-        return Ok(report(json, document.to_string(), format!("`{shown}` is no longer trusted")));
+        return Ok(report(json, document, format!("`{shown}` is no longer trusted")));
     }
     let path = policy_file::canonical(file)?;
     let (text, digest) = policy_file::read(&path)?;
@@ -37,9 +37,10 @@ pub fn trust(root: &Path, file: &Path, revoke: bool, json: bool) -> Result<Repor
     let document = json!({"schema": "offshoot.policy-trust/1", "path": path.display().to_string(),
         "digest": digest, "trusted": true});
     let words = format!("`{shown}` is trusted as it is now ({digest}); after a change it is not");
-    Ok(report(json, document.to_string(), words))
+    Ok(report(json, document, words))
 }
 
-fn report(json: bool, document: String, words: String) -> Report {
-    Report { stdout: format!("{}\n", if json { document } else { words }), code: 0 }
+fn report(json: bool, document: Value, words: String) -> Report {
+    let stdout = if json { Stdout::Json(document) } else { Stdout::Text(format!("{words}\n")) };
+    Report { stdout, code: 0 }
 }
