@@ -193,13 +193,27 @@ fn ask(list: &List<'_>) -> Result<usize> {
         return Err(Refusal::new(Code::NoLeaf, "there is nothing to choose from").into());
     }
     let term = Term::stderr();
-    let _held = Held::take();
-    if usable(&term)
-        && let Some(answer) = marked(&term, list)
-    {
-        return finish(answer?);
+    let held = Held::take();
+    let marked = if usable(&term) { marked(&term, list) } else { None };
+    let answer = match marked {
+        Some(answer) => answer,
+        None => numbered(&term, list),
+    }?;
+    match answer {
+        Answer::Took(at) => return Ok(at),
+        Answer::Declined => {}
+        Answer::Interrupted => held.interrupted(),
     }
-    finish(numbered(&term, list)?)
+    Err(Refusal::new(Code::PromptCancelled, "cancelled at the prompt, nothing was written").into())
+}
+
+/// What a person said.
+enum Answer<T> {
+    Took(T),
+    /// Esc, `q`, or the terminal went away.
+    Declined,
+    /// Ctrl-C: SIGINT is on its way too.
+    Interrupted,
 }
 
 fn usable(term: &Term) -> bool {
@@ -207,16 +221,8 @@ fn usable(term: &Term) -> bool {
     rows >= LEAST.0 && columns >= LEAST.1
 }
 
-fn finish(answer: Option<usize>) -> Result<usize> {
-    answer.ok_or_else(cancelled)
-}
-
-fn cancelled() -> Error {
-    Refusal::new(Code::PromptCancelled, "cancelled at the prompt, nothing was written").into()
-}
-
 /// The list with a marker; `None` if the terminal became too small for it while it stood.
-fn marked(term: &Term, list: &List<'_>) -> Option<Result<Option<usize>>> {
+fn marked(term: &Term, list: &List<'_>) -> Option<Result<Answer<usize>>> {
     let theme = Lines::new(term, list);
     // `dialoguer` measures items by bytes where it clears them; an item here is only its number, which the
     // theme replaces by the line, so wide text cannot make it clear lines that are not its own.
@@ -227,13 +233,13 @@ fn marked(term: &Term, list: &List<'_>) -> Option<Result<Option<usize>>> {
     let answered = catch_unwind(AssertUnwindSafe(|| select.interact_on_opt(term)));
     set_hook(hook);
     match answered {
-        Ok(answer) => Some(declined_or_failed(answer)),
+        Ok(answer) => Some(answer_of(answer)),
         Err(_) if !usable(term) => None,
         Err(panic) => resume_unwind(panic),
     }
 }
 
-fn numbered(term: &Term, list: &List<'_>) -> Result<Option<usize>> {
+fn numbered(term: &Term, list: &List<'_>) -> Result<Answer<usize>> {
     let items = list.items;
     let digits = items.to_string().len();
     let write = |text: &str| term.write_line(text).map_err(terminal_fault);
@@ -244,23 +250,29 @@ fn numbered(term: &Term, list: &List<'_>) -> Result<Option<usize>> {
     }
     loop {
         let input = Input::<String>::new().with_prompt("Number, or q").allow_empty(true).interact_on(term);
-        let Some(text) = declined_or_failed(input.map(Some))? else { return Ok(None) };
+        let text = match answer_of(input.map(Some))? {
+            Answer::Took(text) => text,
+            Answer::Declined => return Ok(Answer::Declined),
+            Answer::Interrupted => return Ok(Answer::Interrupted),
+        };
         match text.trim() {
-            "q" | "\u{1b}" => return Ok(None),
+            "q" | "\u{1b}" => return Ok(Answer::Declined),
             text => match text.parse::<usize>() {
-                Ok(n) if (1..=items).contains(&n) => return Ok(Some(n - 1)),
+                Ok(n) if (1..=items).contains(&n) => return Ok(Answer::Took(n - 1)),
                 _ => write(&format!("1 to {items}, or q"))?,
             },
         }
     }
 }
 
-/// Ctrl-C reaches us as an interrupted read, a terminal that went away as its end: both decline.
-fn declined_or_failed<T>(answer: Result<Option<T>, dialoguer::Error>) -> Result<Option<T>> {
+/// Ctrl-C reaches us as an interrupted read, a terminal that went away as its end.
+fn answer_of<T>(answer: Result<Option<T>, dialoguer::Error>) -> Result<Answer<T>> {
     match answer {
-        Ok(answer) => Ok(answer),
+        Ok(Some(answer)) => Ok(Answer::Took(answer)),
+        Ok(None) => Ok(Answer::Declined),
         Err(dialoguer::Error::IO(e)) => match e.kind() {
-            io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => Ok(None),
+            io::ErrorKind::Interrupted => Ok(Answer::Interrupted),
+            io::ErrorKind::UnexpectedEof => Ok(Answer::Declined),
             _ => Err(terminal_fault(e)),
         },
     }

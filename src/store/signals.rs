@@ -8,6 +8,9 @@
 //!
 //! While a command runs ([`forward_to`]), SIGINT and SIGQUIT are its own business (the terminal sends them to it
 //! too), and SIGTERM and SIGHUP are passed on to it.
+//!
+//! While a prompt stands ([`prompting`]), an interrupt reaches it as a key: it declines, and the program ends by
+//! itself with a refusal that is printed whole. The signal thread steps in only where that does not happen.
 
 use std::{
     io,
@@ -24,6 +27,11 @@ struct Registry {
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { next: 0, actions: Vec::new() });
 static WRITING: Mutex<()> = Mutex::new(());
 static COMMAND: Mutex<Option<u32>> = Mutex::new(None);
+static PROMPT: Mutex<bool> = Mutex::new(false);
+
+/// How long an interrupted prompt has to end the program by itself.
+#[cfg(unix)]
+const GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A panic while one of these is held leaves it as usable as before.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -76,6 +84,31 @@ impl Drop for Forwarding {
     }
 }
 
+/// A prompt stands while this lives.
+#[derive(Debug)]
+#[must_use = "dropping it takes interrupts back"]
+pub struct Prompting(());
+
+/// Leaves SIGINT to the prompt, until the value is dropped.
+pub fn prompting() -> Prompting {
+    *lock(&PROMPT) = true;
+    Prompting(())
+}
+
+impl Prompting {
+    /// The prompt was interrupted, and the program is about to end: the signal, which may be on its way still, has
+    /// been dealt with.
+    pub fn interrupted(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Prompting {
+    fn drop(&mut self) {
+        *lock(&PROMPT) = false;
+    }
+}
+
 /// Runs the clean-ups and ends the process. Also for callers that must exit in the middle of something.
 pub fn exit(code: i32) -> ! {
     // Never given back: no write may begin once locks are being removed.
@@ -114,6 +147,10 @@ pub fn install() -> io::Result<()> {
                 (_, Some(pid)) => pass_on(signal, pid),
                 // Asks for a core dump, not for good manners.
                 (SIGQUIT, None) => drop(emulate_default_handler(SIGQUIT)),
+                (SIGINT, None) if *lock(&PROMPT) => {
+                    std::thread::sleep(GRACE);
+                    exit(128 + SIGINT)
+                }
                 (_, None) => exit(128 + signal),
             }
         }
