@@ -15,6 +15,7 @@ use args::{Cli, Command, Global};
 pub mod args;
 mod chain;
 pub mod completions;
+mod demo;
 mod find;
 mod inspect;
 mod leaf;
@@ -57,7 +58,7 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Audit(_) => not_yet("audit"),
         Command::Policy(command) => policy::run(global, command),
         Command::Sessions(_) => not_yet("sessions"),
-        Command::Demo(_) => not_yet("demo"),
+        Command::Demo(args) => demo::run(global, args),
         Command::Completions { shell } => {
             output::bytes(&completions::script(*shell)).map(|()| ExitCode::SUCCESS)
         }
