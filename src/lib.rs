@@ -31,6 +31,7 @@ pub mod dialect;
 pub mod policy;
 pub mod record;
 pub mod refusal;
+pub mod resume;
 pub mod selection;
 pub mod store;
 pub mod topology;

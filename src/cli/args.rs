@@ -120,6 +120,15 @@ pub enum Command {
     },
     /// Print the manual page.
     Man,
+    /// Waits until the lease names this process, then becomes the command (see `store::command`).
+    #[command(name = crate::store::command::GATE, hide = true)]
+    Gate {
+        /// The named pipe.
+        pipe: PathBuf,
+        /// What to become.
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// `resume`.

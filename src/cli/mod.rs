@@ -9,7 +9,10 @@ use std::{
 
 use clap::Parser;
 
-use crate::refusal::{Code, Refusal, Result};
+use crate::{
+    refusal::{Code, Refusal, Result},
+    store::faults::{self, FaultPlan},
+};
 use args::{Cli, Command, Global};
 
 pub mod args;
@@ -17,6 +20,7 @@ mod chain;
 pub mod completions;
 mod demo;
 mod find;
+mod host;
 mod inspect;
 mod leaf;
 pub mod man;
@@ -24,8 +28,10 @@ pub mod output;
 pub mod policy;
 pub mod prompt;
 mod render;
+mod resume;
 pub mod session;
 pub mod text;
+mod undo;
 
 /// Runs the program with these arguments, the first being its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -34,6 +40,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(e) => return usage(&args, &e),
     };
+    if let Some(plan) = host::environment().fault_point.as_deref().and_then(FaultPlan::parse) {
+        faults::set(plan);
+    }
     // With a command to start, and with `--write`, stdout belongs to somebody else.
     let stdout_is_taken = matches!(&cli.command, Command::Resume(r) if r.write || !r.command.is_empty());
     match dispatch(&cli.global, &cli.command) {
@@ -51,14 +60,17 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Inspect(args) => inspect::run(global, args),
         Command::Chain(args) => chain::run(global, args),
         Command::Find(args) => find::run(global, args),
-        Command::Resume(_) => not_yet("resume"),
+        Command::Resume(args) => resume::run(global, args),
         Command::Label(_) => not_yet("label"),
-        Command::Undo(_) => not_yet("undo"),
-        Command::Recover => not_yet("recover"),
+        Command::Undo(args) => undo::run(global, args),
+        Command::Recover => undo::recover(global),
         Command::Audit(_) => not_yet("audit"),
         Command::Policy(command) => policy::run(global, command),
         Command::Sessions(_) => not_yet("sessions"),
         Command::Demo(args) => demo::run(global, args),
+        Command::Gate { pipe, command } => {
+            crate::store::command::wait_at_gate(pipe, command).map(|()| ExitCode::SUCCESS)
+        }
         Command::Completions { shell } => {
             output::bytes(&completions::script(*shell)).map(|()| ExitCode::SUCCESS)
         }

@@ -220,6 +220,25 @@ pub fn append_once(file: &File, path: &Path, bytes: &[u8]) -> Result<()> {
     Err(fault.into())
 }
 
+/// Removes a file of ours, if it is there.
+///
+/// # Errors
+/// `io`.
+pub fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// A file without a name, in the system's folder for such; it is gone when it is closed.
+///
+/// # Errors
+/// `io`.
+pub fn unnamed() -> Result<File> {
+    tempfile::tempfile().map_err(Error::io("create a file in", &std::env::temp_dir()))
+}
+
 /// Makes the names in a folder durable.
 ///
 /// # Errors

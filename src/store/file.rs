@@ -41,6 +41,16 @@ impl FileSource {
         Ok(FileSource { file, path: path.to_owned(), meta, len })
     }
 
+    /// An open file of ours, such as one without a name; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn of(file: File, path: &Path) -> Result<FileSource> {
+        let meta = file.metadata().map_err(Error::io("inspect", path))?;
+        let len = meta.len();
+        Ok(FileSource { file, path: path.to_owned(), meta, len })
+    }
+
     /// Makes the source end earlier.
     pub fn truncate_to(&mut self, len: u64) {
         self.len = self.len.min(len);
@@ -60,6 +70,11 @@ impl FileSource {
     pub fn metadata(&self) -> &Metadata {
         &self.meta
     }
+}
+
+/// Whether something has this name, whatever it is.
+pub fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 impl Source for FileSource {

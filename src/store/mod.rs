@@ -2,9 +2,11 @@
 
 pub mod agents;
 pub mod atomic;
+pub mod command;
 pub mod env;
 pub mod faults;
 pub mod file;
+pub mod git;
 pub mod labels;
 pub mod lease;
 pub mod ledger;
@@ -17,3 +19,4 @@ pub mod signals;
 pub mod snapshot;
 pub mod state;
 pub mod trust;
+pub mod writer;

@@ -24,6 +24,7 @@ mod pty;
 mod qwen_cases;
 mod qwen_lease;
 mod random;
+mod seeds;
 mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]

@@ -65,6 +65,9 @@ pub struct Body {
     /// `pending`: what is going to be written; `completed`: what was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<SeedRecord>,
+    /// `pending`: sessions that were passed on the way to this one, the one that was named first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<String>,
     /// `completed`: the answer that a replay gives again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,

@@ -1,0 +1,61 @@
+//! `undo` and `recover`.
+
+use std::{path::Path, process::ExitCode};
+
+use serde_json::json;
+
+use super::{
+    args::{Global, UndoArgs},
+    host::{self, Outside},
+    output,
+    resume::say,
+    session::{self, Digest},
+    text::clean,
+};
+use crate::{
+    refusal::{Error, Result},
+    resume::{self, Request, Selector, Target},
+    selection::SeedMode,
+    store::{lease, signals},
+};
+
+/// Runs `undo`.
+pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
+    let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
+    let path = lease::canonical(&opened.path)?;
+    let mut outside = Outside::open(global, Some(&path))?;
+    let request = Request {
+        target: Target { agent: opened.dialect.agent(), path },
+        selector: Selector::Undo,
+        seed: Some(SeedMode::InPlace),
+        write: false,
+        hold: false,
+        operation_id: args.operation_id.clone(),
+        wait: host::duration("--wait", &args.wait)?,
+        dry_run: args.dry_run,
+        allow_gap: true,
+        no_follow: true,
+        client: opened.client.clone(),
+    };
+    drop(opened);
+    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    let resumed = outside.with_host(|host| resume::resume(&request, host))?;
+    resumed.answer.warnings.iter().for_each(|w| output::warn(global, w));
+    say(global, &resumed.answer, false)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `recover`.
+pub fn recover(global: &Global) -> Result<ExitCode> {
+    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    let mut outside = Outside::open(global, None)?;
+    let settled = outside.with_host(|host| resume::recover(host))?;
+    if global.json {
+        output::json(&json!({"schema": "offshoot.recover/1", "settled": settled}))?;
+    } else if settled.is_empty() {
+        output::text("nothing is pending\n")?;
+    } else {
+        output::text(&settled.iter().map(|s| clean(&s.line()) + "\n").collect::<String>())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,123 @@
+//! What the state directory knows of the leaves: the recorded one, names, and children they went on in.
+
+use std::{collections::BTreeMap, path::Path};
+
+use crate::{
+    dialect,
+    record::{Agent, RecordId, RecordKind},
+    refusal::Result,
+    selection::SeedMode,
+    store::{labels, ledger::Ledger, ledger::Read, snapshot::Snapshot, state::StateDir},
+    topology::{ContinuedIn, Inspection},
+    transcript::{Flags, Transcript},
+};
+
+/// What is read of the state directory for one transcript.
+#[derive(Debug)]
+pub struct Context {
+    /// The session's ledger.
+    pub ledger: Ledger,
+    /// Its entries.
+    pub read: Read,
+    /// Names by leaf.
+    pub labels: BTreeMap<RecordId, String>,
+    /// The recorded leaf.
+    pub recorded: Option<RecordId>,
+}
+
+/// Fills in `recorded`, `label` and `continuedIn` of all branches.
+///
+/// A leaf is recorded when the last completed selection of this transcript chose it, or chose an ancestor of
+/// it from which exactly this one leaf has grown since.
+///
+/// # Errors
+/// Faults of the ledger and the labels. A child that cannot be read counts as gone.
+pub fn annotate(
+    state: &StateDir,
+    agent: Agent,
+    path: &Path,
+    t: &Transcript,
+    inspection: &mut Inspection,
+) -> Result<Context> {
+    let session = session_key(t, path);
+    let ledger = Ledger::open(state.root(), agent, &session);
+    let read = ledger.read()?;
+    let labels = labels::read(state.root(), agent, &session)?;
+    let canonical = path.display().to_string();
+    let recorded = read
+        .latest_completed(&canonical)
+        .and_then(|s| s.pending.body.verdict.as_ref().map(|v| v.leaf_uuid.clone()))
+        .and_then(|leaf| grown_from(t, inspection, &leaf));
+    let mut children: BTreeMap<RecordId, (String, String)> = BTreeMap::new();
+    for selection in read.selections(&canonical).iter().filter(|s| s.is_completed()) {
+        let body = &selection.pending.body;
+        if let (Some(verdict), Some(seed)) = (&body.verdict, &body.seed)
+            && seed.mode == SeedMode::Fork
+        {
+            let child = (seed.session_id.clone(), seed.transcript.clone());
+            children.insert(verdict.leaf_uuid.clone(), child);
+        }
+    }
+    for branch in &mut inspection.branches {
+        branch.recorded = recorded.as_ref() == Some(&branch.leaf_uuid);
+        branch.label = labels.get(&branch.leaf_uuid).cloned();
+        if let Some((session_id, path)) = children.remove(&branch.leaf_uuid)
+            && let Some(turns) = new_turns(agent, Path::new(&path), t)
+        {
+            branch.continued_in = Some(ContinuedIn { session_id, turns });
+        }
+    }
+    Ok(Context { ledger, read, labels, recorded })
+}
+
+/// The id under which a session's ledger and labels are kept: its records' session id, else the file's name.
+pub(super) fn session_key(t: &Transcript, path: &Path) -> String {
+    match t.session_ids.first() {
+        Some(id) => id.clone(),
+        None => path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default(),
+    }
+}
+
+/// `leaf` itself if it is reported, else the one reported leaf below it.
+pub(super) fn grown_from(t: &Transcript, inspection: &Inspection, leaf: &RecordId) -> Option<RecordId> {
+    if inspection.branch(leaf).is_some() {
+        return Some(leaf.clone());
+    }
+    let target = t.ids.find(leaf.as_str()).filter(|&ix| t.first(ix).is_some())?;
+    // 0: not visited, 1: below the target, 2: not below it.
+    let mut below = vec![0u8; t.ids.len()];
+    below[target.ix()] = 1;
+    let mut only = None;
+    for branch in &inspection.branches {
+        let mut way = Vec::new();
+        let mut at = t.ids.find(branch.leaf_uuid.as_str());
+        let verdict = loop {
+            let Some(ix) = at else { break 2 };
+            match below[ix.ix()] {
+                0 => {
+                    // A cycle meets this mark, and is not below the target.
+                    below[ix.ix()] = 2;
+                    way.push(ix);
+                    at = t.first(ix).and_then(|r| t.record(r).parent);
+                }
+                known => break known,
+            }
+        };
+        for ix in way {
+            below[ix.ix()] = verdict;
+        }
+        if verdict == 1 && only.replace(branch.leaf_uuid.clone()).is_some() {
+            return None;
+        }
+    }
+    only
+}
+
+/// How many prompts a child has that its parent does not; none if the child cannot be read.
+fn new_turns(agent: Agent, child: &Path, parent: &Transcript) -> Option<u64> {
+    let snapshot = Snapshot::take(child, dialect::of(agent), false).ok()?;
+    let t = &snapshot.transcript;
+    let is_new = |id| parent.ids.find(&t.ids.text(id)).and_then(|ix| parent.first(ix)).is_none();
+    let prompts = t.records.iter().filter(|r| r.kind == RecordKind::User && !r.flags.has(Flags::SYNTHETIC));
+    Some(prompts.filter(|r| is_new(r.id)).count() as u64)
+}

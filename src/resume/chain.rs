@@ -1,0 +1,194 @@
+//! From a leaf to a chain that may be seeded, and from bytes back to the proof that the client would follow it.
+
+use std::io;
+
+use serde_json::json;
+
+use crate::{
+    dialect::{Client, Dialect, Simulated},
+    record::RecordId,
+    refusal::{Code, Refusal, Result},
+    topology::{Chain, GapIds, build_ordered_uuid_chain},
+    transcript::{Flags, IdIx, Source, Transcript},
+};
+
+/// A chain that may be seeded.
+#[derive(Debug)]
+pub struct Seedable {
+    /// The explicit leaf.
+    pub leaf: IdIx,
+    /// Root to leaf.
+    pub chain: Chain,
+    /// What a person should know before using it.
+    pub warnings: Vec<String>,
+}
+
+impl Seedable {
+    /// Where the chain ends early, which `--allow-gap` accepted.
+    pub fn gaps(&self, t: &Transcript) -> Vec<GapIds> {
+        let ids = |g: &crate::topology::Gap| GapIds {
+            child_uuid: t.id(g.child),
+            missing_parent_uuid: t.id(g.missing),
+        };
+        self.chain.gaps.iter().map(ids).collect()
+    }
+
+    /// The ids of the chain as the client sees it, without a terminal run of neutral records.
+    pub fn visible(&self, t: &Transcript) -> Vec<RecordId> {
+        let seen = |id: &&IdIx| t.first(**id).is_some_and(|r| !t.record(r).flags.has(Flags::UNSEEN));
+        let mut ids: Vec<IdIx> = self.chain.uuids.iter().filter(seen).copied().collect();
+        trim_neutral(t, &mut ids);
+        ids.into_iter().map(|id| t.id(id)).collect()
+    }
+
+    /// BLAKE3 (bare hex) of the chain's ids joined by a newline.
+    pub fn digest(&self, t: &Transcript) -> String {
+        chain_digest(t, &self.chain)
+    }
+}
+
+/// BLAKE3 (bare hex) of a chain's ids joined by a newline.
+pub fn chain_digest(t: &Transcript, chain: &Chain) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (i, id) in chain.uuids.iter().enumerate() {
+        if i > 0 {
+            hasher.update(b"\n");
+        }
+        hasher.update(t.ids.text(*id).as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+fn trim_neutral(t: &Transcript, ids: &mut Vec<IdIx>) {
+    while let Some(last) = ids.last()
+        && t.first(*last).is_some_and(|r| t.record(r).flags.has(Flags::NEUTRAL))
+    {
+        ids.pop();
+    }
+}
+
+/// The chain of `leaf`, refused where a seed of it would not be what the person saw.
+///
+/// # Errors
+/// `chain-broken` at a missing parent (unless `allow_gap`) or a cycle, `chain-conflict`, and what the dialect
+/// refuses.
+pub fn seedable(
+    dialect: &dyn Dialect,
+    t: &Transcript,
+    source: &dyn Source,
+    leaf: &RecordId,
+    allow_gap: bool,
+) -> io::Result<Result<Seedable>> {
+    let Some(ix) = t.ids.find(leaf.as_str()).filter(|&ix| t.first(ix).is_some()) else {
+        let refusal = Refusal::new(Code::LeafUnknown, format!("`{leaf}` is in no record of the transcript"));
+        return Ok(Err(refusal.into()));
+    };
+    let chain = build_ordered_uuid_chain(t, ix);
+    if let Some(refusal) = broken(t, &chain, leaf, allow_gap).or_else(|| conflict(t, &chain)) {
+        return Ok(Err(refusal.into()));
+    }
+    Ok(match dialect.check_seed(t, source, &chain)? {
+        Ok(warnings) => Ok(Seedable { leaf: ix, chain, warnings }),
+        Err(refusal) => Err(refusal.into()),
+    })
+}
+
+fn broken(t: &Transcript, chain: &Chain, leaf: &RecordId, allow_gap: bool) -> Option<Refusal> {
+    if let Some(cycle) = chain.cycle {
+        let at = t.id(cycle);
+        return Some(
+            Refusal::new(Code::ChainBroken, format!("the chain of `{leaf}` runs into a cycle at `{at}`"))
+                .detail(json!({"leafUuid": leaf, "cycleUuid": at})),
+        );
+    }
+    let gap = chain.gaps.first().filter(|_| !allow_gap)?;
+    let (child, missing) = (t.id(gap.child), t.id(gap.missing));
+    Some(
+        Refusal::new(
+            Code::ChainBroken,
+            format!(
+                "the chain of `{leaf}` is broken: `{child}` names the parent `{missing}`, which is in no record; \
+                 the history before it would be lost"
+            ),
+        )
+        .hint("`--allow-gap` seeds the part below the gap")
+        .detail(json!({"leafUuid": leaf, "gap": {"childUuid": child, "missingParentUuid": missing},
+                       "records": chain.uuids.len()})),
+    )
+}
+
+fn conflict(t: &Transcript, chain: &Chain) -> Option<Refusal> {
+    let mut on_chain = vec![false; t.ids.len()];
+    for id in &chain.uuids {
+        on_chain[id.ix()] = true;
+    }
+    let contradicts = |r: &&crate::transcript::Record| {
+        t.first(r.id).is_some_and(|first| t.record(first).parent != r.parent)
+    };
+    let record = t.records.iter().filter(|r| on_chain[r.id.ix()]).find(contradicts)?;
+    let id = t.id(record.id);
+    Some(
+        Refusal::new(
+            Code::ChainConflict,
+            format!(
+                "records of `{id}`, which is on the chosen chain, name different parents (line {})",
+                record.line
+            ),
+        )
+        .detail(json!({"uuid": id, "line": record.line})),
+    )
+}
+
+/// Where the client lands on the bytes it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// The record below which its next record will hang.
+    pub tail: RecordId,
+}
+
+/// Runs the client simulation over `source`, read anew from its bytes, and compares: its history must be
+/// `expected` (the visible chain) and nothing else. The inner error says in words where it differs.
+///
+/// # Errors
+/// Only what `source` reports.
+pub fn land(
+    dialect: &dyn Dialect,
+    source: &dyn Source,
+    client: &Client,
+    expected: &[RecordId],
+    allow_gap: bool,
+) -> io::Result<std::result::Result<Landing, String>> {
+    let t = dialect.read(source)?;
+    let resumed = match dialect.simulate(&t, source, client)? {
+        Simulated::Refuses(why) => return Ok(Err(format!("the client would refuse the file: {why}"))),
+        Simulated::Resumes(resumed) => resumed,
+    };
+    if resumed.cycle {
+        return Ok(Err("the client's walk would run into a cycle".to_owned()));
+    }
+    if let Some(gap) = resumed.gap.filter(|_| !allow_gap) {
+        return Ok(Err(format!(
+            "the client's walk would stop at `{}`, whose parent it cannot see",
+            t.id(gap.child)
+        )));
+    }
+    let mut history = resumed.history.clone();
+    trim_neutral(&t, &mut history);
+    let same = history.len() == expected.len()
+        && history.iter().zip(expected).all(|(id, expected)| t.ids.find(expected.as_str()) == Some(*id));
+    if !same {
+        let last = history.last().map_or("nothing".to_owned(), |&id| format!("`{}`", t.id(id)));
+        return Ok(Err(format!(
+            "the client would continue {} records that end at {last}, not the {} of the chosen chain",
+            history.len(),
+            expected.len()
+        )));
+    }
+    Ok(Ok(Landing { tail: t.id(resumed.tail) }))
+}
+
+/// The refusal for bytes on which the client would not land.
+pub fn unreachable(leaf: &RecordId, why: &str) -> Refusal {
+    Refusal::new(Code::SeedUnreachable, format!("a seed of `{leaf}` would not be followed: {why}"))
+        .detail(json!({"leafUuid": leaf, "reason": why}))
+}

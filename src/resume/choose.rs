@@ -1,0 +1,235 @@
+//! Who chooses, and the choice with everything that it was made from.
+
+use serde_json::{Value, json};
+
+use crate::{
+    policy::{self, Inputs, Outcome},
+    record::{Agent, RecordId},
+    refusal::{Code, Refusal, Result},
+    resume::{Host, PolicyFile, Request, Selector, annotate::Context, undo},
+    selection::{DecidedBy, DecidedKind, PolicyRef},
+    topology::{Branch, Inspection},
+    transcript::{Flags, IdIx, Transcript},
+};
+
+/// A refusal lists at most so many leaves.
+const LISTED: usize = 50;
+
+/// One leaf, who chose it, and from what.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub leaf: RecordId,
+    pub decided_by: DecidedBy,
+    /// What the policy did, rule by rule.
+    pub trace: Value,
+    /// What the policy read beside the transcript.
+    pub inputs: Value,
+}
+
+impl Choice {
+    fn without_policy(leaf: RecordId, kind: DecidedKind) -> Choice {
+        let decided_by = DecidedBy { kind, policy: None };
+        Choice { leaf, decided_by, trace: Value::Null, inputs: Value::Null }
+    }
+}
+
+/// Chooses one leaf or refuses. Nothing is ever guessed.
+pub(super) fn choose(
+    request: &Request,
+    agent: Agent,
+    host: &mut Host<'_>,
+    t: &Transcript,
+    inspection: &Inspection,
+    context: &Context,
+) -> Result<Choice> {
+    if inspection.branches.is_empty() {
+        return Err(Refusal::new(Code::NoLeaf, format!("`{}` has no leaf to resume", inspection.transcript))
+            .detail(json!({"records": inspection.snapshot.records}))
+            .into());
+    }
+    match &request.selector {
+        Selector::Leaf(text) => {
+            Ok(Choice::without_policy(resolve_leaf(t, inspection, text)?, DecidedKind::Leaf))
+        }
+        Selector::Policy(file) => by_policy(file, agent, host, inspection, context, request),
+        Selector::Undo => {
+            let leaf = undo::leaf_before(t, inspection, context, &inspection.transcript)?;
+            Ok(Choice::without_policy(leaf, DecidedKind::Undo))
+        }
+        Selector::Pick => by_person(host, inspection),
+        Selector::Auto => match inspection.branches.as_slice() {
+            [only] => Ok(Choice::without_policy(only.leaf_uuid.clone(), DecidedKind::OnlyLeaf)),
+            several if host.person.require_terminal().is_err() => Err(several_leaves(inspection, several)),
+            _ => by_person(host, inspection),
+        },
+    }
+}
+
+fn by_person(host: &mut Host<'_>, inspection: &Inspection) -> Result<Choice> {
+    if let [only] = inspection.branches.as_slice() {
+        host.note(format!("there is only one leaf, `{}`; nothing to choose", only.leaf_uuid));
+        return Ok(Choice::without_policy(only.leaf_uuid.clone(), DecidedKind::OnlyLeaf));
+    }
+    let leaf = host.person.pick(inspection, None)?;
+    Ok(Choice::without_policy(leaf, DecidedKind::Prompt))
+}
+
+fn by_policy(
+    file: &PolicyFile,
+    agent: Agent,
+    host: &mut Host<'_>,
+    inspection: &Inspection,
+    context: &Context,
+    request: &Request,
+) -> Result<Choice> {
+    let path = file.path.display().to_string();
+    let policy = policy::parse(&file.text, &path).map_err(Refusal::from)?;
+    let cwd = request.client.project.clone().or_else(|| newest_cwd(inspection));
+    let inputs = Inputs {
+        now: host.now(),
+        agent,
+        session_id: inspection.session_id.clone(),
+        git_branch: cwd.as_deref().and_then(|cwd| (host.git_branch)(cwd)),
+        cwd,
+        recorded: context.recorded.clone(),
+        labels: context.labels.clone(),
+        client_version: request.client.version.clone(),
+    };
+    let verdict = policy::evaluate(&policy, inspection, &inputs);
+    let reference = |rule: Option<&String>, reason: Option<&String>| {
+        Some(PolicyRef {
+            path: path.clone(),
+            digest: file.digest.clone(),
+            rule: rule.cloned(),
+            reason: reason.cloned(),
+        })
+    };
+    let (leaf, decided_by) = match &verdict.outcome {
+        Outcome::Leaf { leaf_uuid, rule, reason } => {
+            let policy = reference(Some(rule), Some(reason));
+            (leaf_uuid.clone(), DecidedBy { kind: DecidedKind::Policy, policy })
+        }
+        Outcome::Prompt { rule, leaves } if host.person.require_terminal().is_ok() => {
+            let leaf = host.person.pick(inspection, Some(leaves))?;
+            (leaf, DecidedBy { kind: DecidedKind::Prompt, policy: reference(rule.as_ref(), None) })
+        }
+        _ => {
+            let refusal = policy::verdict_refusal(&policy, &verdict);
+            return Err(refusal.expect("BUG: a verdict without a leaf is refused").into());
+        }
+    };
+    let encode = |what: serde_json::Result<Value>| what.expect("BUG: verdicts and inputs are always JSON");
+    Ok(Choice {
+        leaf,
+        decided_by,
+        trace: encode(serde_json::to_value(&verdict)),
+        inputs: encode(serde_json::to_value(&inputs)),
+    })
+}
+
+fn newest_cwd(inspection: &Inspection) -> Option<String> {
+    inspection.branches.iter().find_map(|b| b.cwd.clone())
+}
+
+fn several_leaves(inspection: &Inspection, branches: &[Branch]) -> crate::refusal::Error {
+    let leaves: Vec<Value> = branches.iter().take(LISTED).map(listed).collect();
+    let more = branches.len() - leaves.len();
+    let mut names: Vec<String> = branches.iter().take(4).map(|b| format!("`{}`", b.leaf_uuid)).collect();
+    if branches.len() > names.len() {
+        names.push(format!("{} more", branches.len() - names.len()));
+    }
+    Refusal::new(
+        Code::SeveralLeaves,
+        format!(
+            "the session has {} leaves ({}), and neither a policy nor a person to choose one",
+            branches.len(),
+            names.join(", ")
+        ),
+    )
+    .hint("choose with `--pick`, `--leaf ID` or `--policy FILE`; `offshoot inspect` shows the leaves")
+    .detail(json!({"leaves": leaves, "more": more, "sessionId": inspection.session_id}))
+    .into()
+}
+
+fn listed(b: &Branch) -> Value {
+    json!({"leafUuid": b.leaf_uuid, "branchPointUuid": b.branch_point_uuid, "classification": b.classification,
+           "turn": b.turn, "lastMessageAt": b.last_message_at, "clientPick": b.client_pick,
+           "recorded": b.recorded})
+}
+
+/// The reported leaf that `text` names: by its id, by an unambiguous prefix of 4 characters or more, or by the id
+/// of a neutral tail or anchor below it.
+///
+/// # Errors
+/// `leaf-unknown`, `id-ambiguous`, `leaf-not-terminal`.
+pub fn resolve_leaf(t: &Transcript, inspection: &Inspection, text: &str) -> Result<RecordId> {
+    let exact = t.ids.find(text).filter(|&ix| t.first(ix).is_some());
+    let found = match exact {
+        Some(ix) => ix,
+        None => by_prefix(t, inspection, text)?,
+    };
+    let leaf = above_neutral_tail(t, found);
+    let id = t.id(leaf.unwrap_or(found));
+    if inspection.branch(&id).is_some() {
+        return Ok(id);
+    }
+    Err(Refusal::new(
+        Code::LeafNotTerminal,
+        format!("`{}` is a record of the transcript, but not a leaf", t.id(found)),
+    )
+    .hint("`offshoot inspect` shows the leaves")
+    .detail(json!({"uuid": t.id(found)}))
+    .into())
+}
+
+/// Leaves first: a prefix that fits one leaf means that leaf, whatever inner records it fits too.
+fn by_prefix(t: &Transcript, inspection: &Inspection, text: &str) -> Result<IdIx> {
+    let unknown = || {
+        Refusal::new(Code::LeafUnknown, format!("no record has the id `{text}`"))
+            .hint("`offshoot inspect` shows the leaves; a prefix needs 4 characters")
+            .detail(json!({"id": text}))
+    };
+    if text.chars().count() < 4 {
+        return Err(unknown().into());
+    }
+    let mut fits: Vec<RecordId> = inspection
+        .branches
+        .iter()
+        .map(|b| &b.leaf_uuid)
+        .filter(|id| id.as_str().starts_with(text))
+        .take(LISTED)
+        .cloned()
+        .collect();
+    if fits.is_empty() {
+        fits = t
+            .ids
+            .iter()
+            .filter(|&ix| t.first(ix).is_some())
+            .map(|ix| t.id(ix))
+            .filter(|id| id.as_str().starts_with(text))
+            .take(LISTED)
+            .collect();
+    }
+    match fits.as_slice() {
+        [] => Err(unknown().into()),
+        [one] => Ok(t.ids.find(one.as_str()).expect("BUG: the id was just listed")),
+        several => Err(Refusal::new(Code::IdAmbiguous, format!("`{text}` fits {} ids", several.len()))
+            .hint("give more characters of the id")
+            .detail(json!({"ids": several}))
+            .into()),
+    }
+}
+
+/// From a record of a terminal neutral run to the record that it normalises to; none for any other record.
+fn above_neutral_tail(t: &Transcript, from: IdIx) -> Option<IdIx> {
+    let neutral = |id: IdIx| t.first(id).is_some_and(|r| t.record(r).flags.has(Flags::NEUTRAL));
+    let (mut at, mut steps) = (from, 0);
+    while neutral(at) {
+        at = t.record(t.first(at)?).parent?;
+        steps += 1;
+        if steps > t.records.len() {
+            return None;
+        }
+    }
+    (steps > 0).then_some(at)
+}

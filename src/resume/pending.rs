@@ -1,0 +1,217 @@
+//! What is written to the ledger around a seed.
+
+use std::io;
+
+use serde_json::json;
+
+use crate::{
+    record::{RecordId, RecordKind, Turn},
+    refusal::{Refusal, Result},
+    resume::{Answer, Host, operation::Operation, pipeline::Decided, seed::Plan},
+    store::{
+        ledger::{
+            Ledger,
+            entry::{Body, OfferedLeaf, Reason, SnapshotRef, State, VerdictRecord},
+            keep_policy, offered_for,
+        },
+        operations::{self, Claim},
+    },
+    topology::{Branch, Inspection},
+    transcript::Source,
+};
+
+/// `blake3:<hex>` of the first `bytes` bytes; none if there are not so many.
+pub(super) fn prefix_digest(source: &dyn Source, bytes: u64) -> io::Result<Option<String>> {
+    if source.len() < bytes {
+        return Ok(None);
+    }
+    let mut hasher = blake3::Hasher::new();
+    let mut chunk = vec![0; 256 * 1024];
+    let mut at = 0;
+    while at < bytes {
+        let n = (bytes - at).min(chunk.len() as u64) as usize;
+        source.read_exact_at(at, &mut chunk[..n])?;
+        hasher.update(&chunk[..n]);
+        at += n as u64;
+    }
+    Ok(Some(format!("blake3:{}", hasher.finalize().to_hex())))
+}
+
+/// Claims the operation id for this request and this session's ledger.
+pub(super) fn claim(
+    host: &Host<'_>,
+    operation: &Operation,
+    decided: &Decided,
+    session_id: &str,
+) -> Result<()> {
+    let claim = Claim {
+        operation_id: operation.id.clone(),
+        request_digest: operation.request_digest.clone(),
+        agent: decided.session.target.agent,
+        session_id: session_id.to_owned(),
+        ledger: decided.session.context.ledger.path().display().to_string(),
+        transcript: decided.session.snapshot.path.display().to_string(),
+    };
+    // A claim that is there belongs to an operation that counts as never made, or is ours already.
+    match operations::claim(host.state.root(), &operation.id, &claim)? {
+        operations::Claimed::New | operations::Claimed::Same => Ok(()),
+        operations::Claimed::Other(_) => operations::replace_claim(host.state.root(), &operation.id, &claim),
+    }?;
+    crate::store::faults::point("claimed")
+        .map_err(crate::refusal::Error::io("use", &decided.session.snapshot.path))
+}
+
+/// The pending entry: everything that is needed to finish or to disown the seed.
+pub(super) fn body(host: &Host<'_>, operation: &Operation, decided: &Decided, plan: &Plan) -> Result<Body> {
+    let session = &decided.session;
+    let choice = &decided.choice;
+    let offered = session.inspection.branches.iter().map(offered).collect();
+    let digest = choice.decided_by.policy.as_ref().map(|p| p.digest.clone());
+    if let (Some(digest), Some(text)) = (&digest, plan.policy_text.as_ref()) {
+        let kept = keep_policy(host.state.root(), text)?;
+        assert!(digest.ends_with(kept.trim_start_matches("blake3:")), "BUG: two digests of one policy");
+    }
+    Ok(Body {
+        operation_id: operation.id.clone(),
+        request_digest: operation.request_digest.clone(),
+        state: State::Pending,
+        transcript: session.snapshot.path.display().to_string(),
+        snapshot: Some(SnapshotRef {
+            bytes: session.snapshot.bytes,
+            digest: session.snapshot.digest.clone().expect("BUG: a snapshot under a lease has a digest"),
+            records: session.snapshot.transcript.records.len() as u64,
+        }),
+        offered: Some(offered_for(&session.context.read, offered)),
+        verdict: Some(VerdictRecord {
+            leaf_uuid: choice.leaf.clone(),
+            decided_by: choice.decided_by.clone(),
+            trace: choice.trace.clone(),
+            inputs: choice.inputs.clone(),
+        }),
+        client_pick: session.inspection.client_pick.clone(),
+        who: Some(host.who.clone()),
+        seed: Some(plan.record.clone()),
+        followed: decided.followed.clone(),
+        result: None,
+        reason: None,
+        observed: None,
+        recovered: None,
+    })
+}
+
+fn offered(b: &Branch) -> OfferedLeaf {
+    OfferedLeaf {
+        leaf_uuid: b.leaf_uuid.clone(),
+        branch_point_uuid: b.branch_point_uuid.clone(),
+        classification: b.classification,
+        turn: b.turn,
+        started_at: b.started_at.clone(),
+        updated_at: b.updated_at.clone(),
+        last_message_at: b.last_message_at.clone(),
+    }
+}
+
+/// A later entry of the same operation: what identifies it, and nothing that the pending entry has.
+pub(super) fn later(pending: &Body, state: State) -> Body {
+    Body {
+        operation_id: pending.operation_id.clone(),
+        request_digest: pending.request_digest.clone(),
+        state,
+        transcript: pending.transcript.clone(),
+        snapshot: None,
+        offered: None,
+        verdict: None,
+        client_pick: None,
+        who: None,
+        seed: None,
+        followed: Vec::new(),
+        result: None,
+        reason: None,
+        observed: None,
+        recovered: None,
+    }
+}
+
+/// The completed entry, durable before success is reported.
+pub(super) fn complete(host: &Host<'_>, ledger: &Ledger, pending: &Body, answer: &Answer) -> Result<()> {
+    let mut body = later(pending, State::Completed);
+    body.result = Some(serde_json::to_value(answer).expect("BUG: an answer is always JSON"));
+    ledger.append(body, host.now())?;
+    ledger.take_notes().iter().for_each(|note| host.note(note));
+    Ok(())
+}
+
+/// Closes an entry after a refusal and frees the operation id: a retry decides afresh.
+pub(super) fn abandon(
+    host: &Host<'_>,
+    ledger: &Ledger,
+    operation_id: &str,
+    pending: &Body,
+    refusal: &Refusal,
+) -> Result<()> {
+    let mut body = later(pending, State::Abandoned);
+    body.reason = Some(Reason { code: refusal.code.as_str().to_owned(), message: refusal.message.clone() });
+    ledger.append(body, host.now())?;
+    operations::release_claim(host.state.root(), operation_id)
+}
+
+/// What a person should know of a leaf whose last turn is not finished.
+pub(super) fn turn_warning(inspection: &Inspection, leaf: &RecordId) -> Option<String> {
+    match inspection.branch(leaf)?.turn {
+        Turn::OpenToolCall => Some(
+            "the branch ends inside a tool call without result; the client will tell the model that it failed"
+                .to_owned(),
+        ),
+        Turn::AwaitingReply => Some(
+            "the branch ends with a message that was never answered; the next prompt is added to it".to_owned(),
+        ),
+        Turn::Complete | Turn::None => None,
+    }
+}
+
+/// A title that tells a twin from its parent: the parent's title or first prompt, and the leaf.
+pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
+    use crate::transcript::Flags;
+    let session = &decided.session;
+    let t = &session.snapshot.transcript;
+    let dialect = session.dialect();
+    let decode = |record: &crate::transcript::Record| -> io::Result<_> {
+        Ok(dialect.decode(&session.snapshot.bytes(record.span)?))
+    };
+    let mut base = None;
+    for record in t.records.iter().rev().filter(|r| r.flags.has(Flags::TITLE)) {
+        base = decode(record)?.title;
+        if base.is_some() {
+            break;
+        }
+    }
+    if base.is_none() {
+        let first = t.records.iter().find(|r| r.kind == RecordKind::User && !r.flags.has(Flags::SYNTHETIC));
+        base = match first {
+            Some(record) => decode(record)?.texts.into_iter().next(),
+            None => None,
+        };
+    }
+    let base = base.unwrap_or_else(|| session.inspection.session_id.clone());
+    let base = base.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A twin of a twin does not pile up suffixes.
+    let base = match base.rfind(" (branch ") {
+        Some(at) if base.ends_with(')') => &base[..at],
+        _ => base.as_str(),
+    };
+    let short: String = decided.choice.leaf.as_str().chars().take(8).collect();
+    let base: String = base.chars().take(80).collect();
+    Ok(format!("{base} (branch {short})"))
+}
+
+/// Facts of a fault after which bytes may be left.
+pub(super) fn raced(path: &std::path::Path, why: &str, offset: u64, bytes: u64) -> crate::refusal::Fault {
+    crate::refusal::Fault::new(
+        crate::refusal::FaultCode::Raced,
+        format!(
+            "somebody else wrote to `{}` at the same time: {why}; our {bytes} bytes went to offset {offset}",
+            path.display()
+        ),
+    )
+    .detail(json!({"path": path.display().to_string(), "offset": offset, "bytes": bytes, "reason": why}))
+}

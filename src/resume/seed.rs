@@ -1,0 +1,409 @@
+//! The three seeds: a fork, an anchor in place, none.
+
+use std::{
+    io::BufWriter,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+
+use crate::{
+    dialect::{AnchorSpec, ForkReport, ForkSpec, derived_uuid},
+    record::{Agent, RecordId},
+    refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
+    resume::{
+        Host, Request, Selector, annotate,
+        chain::{self, Landing, Seedable},
+        pending,
+        pipeline::{Decided, Session},
+    },
+    selection::{SeedMode, SeedReport},
+    store::{
+        agents::qwen::{self, AgentLease, AgentLeaseOptions},
+        atomic::{PublishOutcome, Staged},
+        faults,
+        file::FileSource,
+        ledger::entry::{AnchorRecord, SeedRecord},
+        snapshot::{Growth, Snapshot},
+        writer::Appender,
+    },
+    transcript::{Appended, Source},
+};
+
+/// What is going to be written, fixed before the pending entry.
+pub(super) struct Plan {
+    pub record: SeedRecord,
+    /// The policy's text, to be kept.
+    pub policy_text: Option<String>,
+    /// The visible chain, which the client must come to.
+    expected: Vec<RecordId>,
+    /// In place: where the client stands already.
+    standing: Option<Landing>,
+}
+
+/// A seed that is durable.
+pub(super) struct Seeded {
+    pub report: SeedReport,
+    /// In place: the agent's own lease, still held.
+    pub agent_lease: Option<AgentLease>,
+    /// In place: the open end of the transcript.
+    pub appender: Option<Appender>,
+}
+
+/// Where the client lands by itself, if that is the chosen chain.
+pub(super) fn lands_already(
+    session: &Session,
+    request: &Request,
+    chain: &Seedable,
+) -> Result<Option<Landing>> {
+    let expected = chain.visible(&session.snapshot.transcript);
+    if expected.is_empty() {
+        return Ok(None);
+    }
+    let landed =
+        chain::land(session.dialect(), &session.snapshot, &request.client, &expected, request.allow_gap)
+            .map_err(Error::io("read", &session.snapshot.path))?;
+    Ok(landed.ok())
+}
+
+/// Fixes names and bytes.
+pub(super) fn plan(
+    request: &Request,
+    host: &Host<'_>,
+    operation_id: &str,
+    decided: &Decided,
+) -> Result<Plan> {
+    let session = &decided.session;
+    let (t, path) = (&session.snapshot.transcript, &session.snapshot.path);
+    let expected = decided.chain.visible(t);
+    let leaf = &decided.choice.leaf;
+    let Some(last) = expected.last().cloned() else {
+        return Err(chain::unreachable(leaf, "the client can see no record of the chain").into());
+    };
+    let session_id = annotate::session_key(t, path);
+    let mut record = SeedRecord {
+        mode: decided.mode,
+        session_id,
+        transcript: path.display().to_string(),
+        parent_uuid: last,
+        chain: decided.chain.chain.uuids.len() as u64,
+        chain_digest: decided.chain.digest(t),
+        gaps: decided.chain.gaps(t),
+        anchor: None,
+        temporary: None,
+        backups: None,
+        agent_lock_owner: None,
+        write: request.write,
+    };
+    let mut standing = None;
+    match decided.mode {
+        SeedMode::Fork => plan_fork(host, operation_id, decided, &mut record),
+        SeedMode::InPlace => {
+            standing = lands_already(session, request, &decided.chain)?;
+            plan_in_place(request, host, operation_id, decided, standing.as_ref(), &mut record)?;
+        }
+        SeedMode::None => {
+            if let Some(landing) = lands_already(session, request, &decided.chain)? {
+                record.parent_uuid = landing.tail;
+            }
+            if request.write {
+                let owner = lock_owner(session.target.agent, &record.session_id, operation_id);
+                record.agent_lock_owner = Some(owner);
+            }
+        }
+    }
+    let policy_text = match &request.selector {
+        Selector::Policy(file) => Some(file.text.clone()),
+        _ => None,
+    };
+    Ok(Plan { record, policy_text, expected, standing })
+}
+
+/// Both the agent's lock and our recovery of it go by this id.
+pub(super) fn lock_owner(agent: Agent, session_id: &str, operation_id: &str) -> String {
+    derived_uuid("lock", agent, session_id, operation_id)
+}
+
+fn plan_fork(host: &Host<'_>, operation_id: &str, decided: &Decided, record: &mut SeedRecord) {
+    let path = &decided.session.snapshot.path;
+    let child = derived_uuid("fork", decided.session.target.agent, &record.session_id, operation_id);
+    let file = path.with_file_name(format!("{child}.jsonl"));
+    record.temporary = Some(path.with_file_name(temporary_name(&child)).display().to_string());
+    record.backups = host.qwen.file_history(&child).ok().map(|p| p.display().to_string());
+    record.transcript = file.display().to_string();
+    record.session_id = child;
+}
+
+/// Hidden, and no session file by the client's pattern.
+fn temporary_name(child: &str) -> String {
+    format!(".{child}.offshoot.tmp")
+}
+
+fn plan_in_place(
+    request: &Request,
+    host: &Host<'_>,
+    operation_id: &str,
+    decided: &Decided,
+    standing: Option<&Landing>,
+    record: &mut SeedRecord,
+) -> Result<()> {
+    let session = &decided.session;
+    let (t, path) = (&session.snapshot.transcript, &session.snapshot.path);
+    refuse_live_owner(host, path)?;
+    // Both the agent's lock and our recovery of it go by this id.
+    record.agent_lock_owner =
+        Some(derived_uuid("lock", session.target.agent, &record.session_id, operation_id));
+    if let Some(landing) = standing {
+        record.parent_uuid = landing.tail.clone();
+        return Ok(());
+    }
+    let spec = AnchorSpec {
+        uuid: derived_uuid("anchor", session.target.agent, &record.session_id, operation_id),
+        operation_id: operation_id.to_owned(),
+        now: host.now(),
+    };
+    let anchor = session
+        .dialect()
+        .anchor(t, &session.snapshot, decided.chain.leaf, &spec)
+        .map_err(Error::io("read", path))?;
+    let offset = session.snapshot.file_len();
+    let mut bytes = Vec::new();
+    // Without it the client would lose our line together with the unfinished one.
+    if offset > 0 && !(session.snapshot.bytes == offset && t.ends_in_newline) {
+        bytes.push(b'\n');
+    }
+    bytes.extend_from_slice(&anchor.bytes);
+    let whole = FileSource::open(path)?;
+    let appended = Appended { head: &whole, tail: &bytes };
+    let expected = decided.chain.visible(t);
+    chain::land(session.dialect(), &appended, &request.client, &expected, request.allow_gap)
+        .map_err(Error::io("read", path))?
+        .map_err(|why| {
+            chain::unreachable(&decided.choice.leaf, &why)
+                .hint("a fork can reach it: it links the chain over what the client cannot see")
+        })?;
+    let bytes = String::from_utf8(bytes).expect("BUG: anchors are UTF-8");
+    record.parent_uuid = RecordId::new(anchor.uuid.clone());
+    record.anchor = Some(AnchorRecord { uuid: anchor.uuid, offset, bytes });
+    Ok(())
+}
+
+/// A live owner stands in the way of every write to a transcript in its place.
+pub(super) fn refuse_live_owner(host: &Host<'_>, path: &Path) -> Result<()> {
+    let Some(place) = qwen::place_of(path) else { return Ok(()) };
+    let live = qwen::live_owner(&place, host.qwen)?;
+    live.notes.iter().for_each(|note| host.note(note));
+    let Some(owner) = live.owner else { return Ok(()) };
+    Err(Refusal::new(
+        Code::LeaseHeld,
+        format!("session `{}` is open in a live agent: {}", place.session_id, owner.what),
+    )
+    .hint("end it first, or fork (`--seed fork`), which works while the agent runs")
+    .detail(json!({"owner": owner.to_json()}))
+    .into())
+}
+
+/// Runs a plan without leaving anything: a fork goes to an unnamed file, an anchor was simulated already.
+pub(super) fn rehearse(
+    request: &Request,
+    host: &Host<'_>,
+    operation_id: &str,
+    decided: &Decided,
+    plan: &Plan,
+) -> Result<SeedReport> {
+    if plan.record.mode != SeedMode::Fork {
+        return Ok(report(plan, None, false));
+    }
+    let mut file = crate::store::atomic::unnamed()?;
+    let fork = write_fork(host, operation_id, decided, plan, &mut file)?;
+    let source = FileSource::of(file, Path::new("(rehearsal)"))?;
+    confirm(request, decided, plan, &source, Path::new("(rehearsal)"))?;
+    Ok(report(plan, Some(&fork), false))
+}
+
+/// Writes the seed and makes it durable.
+pub(super) fn perform(
+    request: &Request,
+    host: &Host<'_>,
+    operation_id: &str,
+    decided: &Decided,
+    plan: &Plan,
+) -> Result<Seeded> {
+    match plan.record.mode {
+        SeedMode::Fork => fork(request, host, operation_id, decided, plan),
+        SeedMode::InPlace => in_place(request, host, decided, plan),
+        SeedMode::None => {
+            let mut seeded = Seeded { report: report(plan, None, false), agent_lease: None, appender: None };
+            let growth = if request.write { Growth::Refuse } else { Growth::AllowAtEnd };
+            if request.write {
+                refuse_live_owner(host, &decided.session.snapshot.path)?;
+                seeded.agent_lease = agent_lease_of(host, decided, plan)?;
+            }
+            seeded.report.source_grew = decided.session.snapshot.check(growth)?;
+            if request.write {
+                seeded.appender = Some(Appender::open(&decided.session.snapshot)?);
+            }
+            Ok(seeded)
+        }
+    }
+}
+
+fn report(plan: &Plan, fork: Option<&ForkReport>, source_grew: bool) -> SeedReport {
+    let r = &plan.record;
+    SeedReport {
+        mode: r.mode,
+        session_id: r.session_id.clone(),
+        transcript: r.transcript.clone(),
+        parent_uuid: fork.map_or_else(|| r.parent_uuid.clone(), |f| RecordId::new(f.tail.clone())),
+        anchor: r.anchor.as_ref().map(|a| a.uuid.clone()),
+        chain: r.chain,
+        gaps: r.gaps.clone(),
+        source_grew,
+    }
+}
+
+fn write_fork(
+    host: &Host<'_>,
+    operation_id: &str,
+    decided: &Decided,
+    plan: &Plan,
+    out: &mut dyn std::io::Write,
+) -> Result<ForkReport> {
+    let session = &decided.session;
+    let path = &session.snapshot.path;
+    let spec = ForkSpec {
+        session_id: plan.record.session_id.clone(),
+        title: Some(pending::twin_title(decided).map_err(Error::io("read", path))?),
+        now: host.now(),
+        operation_id: operation_id.to_owned(),
+        version: session.snapshot.transcript.client_version.clone(),
+    };
+    let mut out = BufWriter::with_capacity(256 * 1024, out);
+    let written = session.dialect().write_fork(
+        &session.snapshot.transcript,
+        &session.snapshot,
+        &decided.chain.chain,
+        &spec,
+        &mut out,
+    );
+    let written = written.and_then(|report| std::io::Write::flush(&mut out).map(|()| report));
+    written.map_err(Error::io("write", Path::new(&plan.record.transcript)))
+}
+
+/// The client simulation over the final bytes, read anew.
+fn confirm(
+    request: &Request,
+    decided: &Decided,
+    plan: &Plan,
+    bytes: &dyn Source,
+    path: &Path,
+) -> Result<Landing> {
+    // A fork that begins below a gap has no gap: its first record is a root.
+    let landed = chain::land(decided.session.dialect(), bytes, &request.client, &plan.expected, false)
+        .map_err(Error::io("read", path))?;
+    landed.map_err(|why| chain::unreachable(&decided.choice.leaf, &why).into())
+}
+
+fn fork(
+    request: &Request,
+    host: &Host<'_>,
+    operation_id: &str,
+    decided: &Decided,
+    plan: &Plan,
+) -> Result<Seeded> {
+    let path = &decided.session.snapshot.path;
+    let dir = path.parent().expect("BUG: a canonical file has a parent");
+    let child = &plan.record.session_id;
+    // A crash of an earlier try of this operation may have left it.
+    crate::store::atomic::remove_if_there(&dir.join(temporary_name(child)))?;
+    let mut staged = Staged::create(dir, &temporary_name(child))?;
+    let written = write_fork(host, operation_id, decided, plan, &mut staged)?;
+    staged.finish()?;
+    fault("fork-staged", path)?;
+    let source = FileSource::open(staged.path())?;
+    confirm(request, decided, plan, &source, staged.path())?;
+    let copied =
+        qwen::copy_backups(host.qwen, &decided.session.inspection.session_id, child, &written.backups)?;
+    copied.notes.iter().for_each(|note| host.note(note));
+    fault("fork-backups", path)?;
+    let published = (|| {
+        decided.session.lease.verify()?;
+        let grew = decided.session.snapshot.check(Growth::AllowAtEnd)?;
+        match staged.publish(&format!("{child}.jsonl"))? {
+            PublishOutcome::Published(_) => Ok(grew),
+            PublishOutcome::Exists(file) => Err(already_there(operation_id, &file).into()),
+        }
+    })();
+    match published {
+        Ok(grew) => {
+            copied.keep();
+            Ok(Seeded { report: report(plan, Some(&written), grew), agent_lease: None, appender: None })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that has the child's name and is not known to be the child.
+pub(super) fn already_there(operation_id: &str, file: &Path) -> Refusal {
+    Refusal::new(
+        Code::OperationConflict,
+        format!("`{}`, the name of this operation's child, belongs to another file", file.display()),
+    )
+    .hint("give a new operation id")
+    .detail(json!({"operationId": operation_id, "transcript": file.display().to_string()}))
+}
+
+/// The client's own lock, for a transcript in its place.
+pub(super) fn agent_lease(
+    host: &Host<'_>,
+    path: &Path,
+    owner_id: &str,
+    client_version: Option<&str>,
+) -> Result<Option<AgentLease>> {
+    let Some(place) = qwen::place_of(path) else { return Ok(None) };
+    let options = AgentLeaseOptions { owner_id, now: host.now(), client_version };
+    AgentLease::acquire(&place, &options).map(Some)
+}
+
+fn agent_lease_of(host: &Host<'_>, decided: &Decided, plan: &Plan) -> Result<Option<AgentLease>> {
+    let snapshot = &decided.session.snapshot;
+    let owner =
+        plan.record.agent_lock_owner.as_ref().expect("BUG: a plan that writes the source has an owner id");
+    agent_lease(host, &snapshot.path, owner, snapshot.transcript.client_version.as_deref())
+}
+
+fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) -> Result<Seeded> {
+    let snapshot: &Snapshot = &decided.session.snapshot;
+    let path: &PathBuf = &snapshot.path;
+    let agent_lease = agent_lease_of(host, decided, plan)?;
+    fault("agent-leased", path)?;
+    decided.session.lease.verify()?;
+    refuse_live_owner(host, path)?;
+    snapshot.check(Growth::Refuse)?;
+    let mut appender = Appender::open(snapshot)?;
+    if let Some(anchor) = &plan.record.anchor {
+        fault("in-place-checked", path)?;
+        appender.append(anchor.bytes.as_bytes(), &|| decided.session.lease.verify())?;
+        fault("in-place-appended", path)?;
+        let source = FileSource::open(path)?;
+        let landed = chain::land(
+            decided.session.dialect(),
+            &source,
+            &request.client,
+            &plan.expected,
+            request.allow_gap,
+        )
+        .map_err(Error::io("read", path))?;
+        if let Err(why) = landed {
+            let bytes = anchor.bytes.len() as u64;
+            return Err(pending::raced(path, &why, anchor.offset, bytes).into());
+        }
+    } else if plan.standing.is_none() {
+        return Err(Fault::new(FaultCode::Damaged, "an in-place plan without an anchor").into());
+    }
+    Ok(Seeded { report: report(plan, None, false), agent_lease, appender: Some(appender) })
+}
+
+fn fault(point: &'static str, path: &Path) -> Result<()> {
+    faults::point(point).map_err(Error::io("use", path))
+}

@@ -1,0 +1,397 @@
+//! Settling what a crash left pending: by `recover`, by the next run on the transcript, and before a retry.
+//!
+//! Recovery never performs a seed (I5). Under the operation's lock and the transcript's lease it completes an
+//! entry whose seed is found whole, and abandons it otherwise.
+
+use std::{path::Path, time::Duration};
+
+use serde::Serialize;
+
+use crate::{
+    dialect::{self, Client, Simulated},
+    record::{Agent, RecordId},
+    refusal::{Code, Error, Refusal, Result},
+    resume::{
+        Answer, Host, Target, annotate,
+        answer::{self, resume_command},
+        chain::{self, Seedable},
+        operation::NO_WAIT,
+        pending, seed,
+    },
+    selection::{SeedMode, SeedReport},
+    store::{
+        agents::qwen,
+        atomic, file,
+        file::FileSource,
+        lease::{Lease, LeaseOptions},
+        ledger::{
+            Ledger,
+            entry::{Body, Reason, SeedRecord, State},
+            ledgers,
+        },
+        operations::{Claim, OperationLock},
+        snapshot::Snapshot,
+        writer::Appender,
+    },
+    transcript::{Flags, IdIx, Source, Transcript},
+};
+
+/// What became of one pending operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settled {
+    /// The operation.
+    pub operation_id: String,
+    /// Its transcript.
+    pub transcript: String,
+    /// `completed`, `abandoned`, or `left` with a reason.
+    pub outcome: String,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl Settled {
+    /// One line for a person.
+    pub fn line(&self) -> String {
+        format!("operation `{}`: {}, {}", self.operation_id, self.outcome, self.reason)
+    }
+}
+
+/// Settles everything that is pending, in all ledgers.
+///
+/// # Errors
+/// Faults. An operation or a transcript that is busy is left alone, which is said.
+pub fn recover(host: &Host<'_>) -> Result<Vec<Settled>> {
+    let mut settled = Vec::new();
+    for ledger in ledgers(host.state.root())? {
+        ledger.mend()?;
+        ledger.take_notes().iter().for_each(|note| host.note(note));
+        let read = ledger.read()?;
+        for selection in read.pending() {
+            settled.push(recover_one(host, &ledger, selection.pending.body.clone())?);
+        }
+    }
+    Ok(settled)
+}
+
+fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> {
+    let left = |reason: String| Settled {
+        operation_id: body.operation_id.clone(),
+        transcript: body.transcript.clone(),
+        outcome: "left".to_owned(),
+        reason,
+    };
+    let root = host.state.root();
+    let _operation = match OperationLock::acquire(root, &body.operation_id, NO_WAIT) {
+        Ok(lock) => lock,
+        Err(Error::Refusal(r)) => return Ok(left(r.message)),
+        Err(fault) => return Err(fault),
+    };
+    if !ledger.read()?.operation(&body.operation_id).is_some_and(|s| s.is_pending()) {
+        return Ok(left("somebody else settled it".to_owned()));
+    }
+    let path = Path::new(&body.transcript);
+    if !file::exists(path) {
+        return close(host, ledger, &body, Found::Nothing("its transcript is gone".to_owned()));
+    }
+    let options = LeaseOptions { state: host.state, wait: NO_WAIT, purpose: "recover", now: host.now() };
+    let lease = match Lease::acquire(path, &options) {
+        Ok(lease) => lease,
+        Err(Error::Refusal(r)) => return Ok(left(r.message)),
+        Err(fault) => return Err(fault),
+    };
+    mend_writer(host, path, &lease)?;
+    match settle(host, ledger, &body, &lease) {
+        Err(Error::Refusal(r)) => Ok(left(r.message)),
+        settled => settled,
+    }
+}
+
+/// Settles what a claimed operation left, so that its retry can go on.
+pub(super) fn settle_claim(host: &Host<'_>, claim: &Claim, wait: Duration) -> Result<()> {
+    let root = host.state.root();
+    let ledger = Ledger::open(root, claim.agent, &claim.session_id);
+    let _operation = OperationLock::acquire(root, &claim.operation_id, wait)?;
+    let read = ledger.read()?;
+    let Some(selection) = read.operation(&claim.operation_id).filter(|s| s.is_pending()) else {
+        return Ok(());
+    };
+    let body = &selection.pending.body;
+    let path = Path::new(&body.transcript);
+    if !file::exists(path) {
+        return close(host, &ledger, body, Found::Nothing("its transcript is gone".to_owned())).map(drop);
+    }
+    let options = LeaseOptions { state: host.state, wait, purpose: "recover", now: host.now() };
+    let lease = Lease::acquire(path, &options)?;
+    mend_writer(host, path, &lease)?;
+    let settled = settle(host, &ledger, body, &lease)?;
+    host.note(settled.line());
+    Ok(())
+}
+
+/// Settles what others left on a transcript whose lease we hold.
+pub(super) fn settle_under(host: &Host<'_>, target: &Target, lease: &Lease) -> Result<()> {
+    mend_writer(host, &target.path, lease)?;
+    let Some(session) = session_of(target)? else { return Ok(()) };
+    let ledger = Ledger::open(host.state.root(), target.agent, &session);
+    let read = ledger.read()?;
+    let path = lease.transcript().display().to_string();
+    for selection in read.selections(&path).iter().filter(|s| s.is_pending()) {
+        let body = &selection.pending.body;
+        match OperationLock::acquire(host.state.root(), &body.operation_id, NO_WAIT) {
+            Ok(_operation) => match settle(host, &ledger, body, lease) {
+                Ok(settled) => host.note(settled.line()),
+                Err(Error::Refusal(r)) => host.note(format!("left pending: {}", r.message)),
+                Err(fault) => return Err(fault),
+            },
+            Err(Error::Refusal(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+fn session_of(target: &Target) -> Result<Option<String>> {
+    let snapshot = Snapshot::take(&target.path, dialect::of(target.agent), false)?;
+    Ok(Some(annotate::session_key(&snapshot.transcript, &snapshot.path)))
+}
+
+/// A writer that died may have left a torn line; the next record must not be glued to it.
+pub(super) fn mend_writer(host: &Host<'_>, path: &Path, lease: &Lease) -> Result<()> {
+    if !lease.previous_writer_died() {
+        return Ok(());
+    }
+    end_fragment(host, path, lease)
+}
+
+/// Ends an unfinished last line with a newline, if there is one and nobody else may be writing it.
+fn end_fragment(host: &Host<'_>, path: &Path, lease: &Lease) -> Result<()> {
+    let snapshot = lease.snapshot(dialect::of(Agent::Qwen))?;
+    let whole = snapshot.file_len() == 0
+        || (snapshot.transcript.torn_bytes == 0 && snapshot.transcript.ends_in_newline);
+    if whole {
+        return Ok(());
+    }
+    let place = qwen::place_of(path);
+    let live = place.map(|place| qwen::live_owner(&place, host.qwen)).transpose()?;
+    if live.is_some_and(|live| live.owner.is_some()) {
+        host.note(format!("`{}` ends in an unfinished line; its live agent was left to it", path.display()));
+        return Ok(());
+    }
+    Appender::open(&snapshot)?.append(b"\n", &|| lease.verify())?;
+    host.note(format!("ended the unfinished last line of `{}`", path.display()));
+    Ok(())
+}
+
+/// What is found of a seed.
+enum Found {
+    /// All of it, and below which record the client goes on.
+    Whole(Box<SeedReport>, String),
+    /// Nothing that counts, and why.
+    Nothing(String),
+}
+
+fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Result<Settled> {
+    let Some(seed) = &body.seed else {
+        return close(host, ledger, body, Found::Nothing("its entry names no seed".to_owned()));
+    };
+    if let Some(owner) = &seed.agent_lock_owner
+        && let Some(place) = qwen::place_of(lease.transcript())
+    {
+        qwen::recover_lock(&place, owner)?;
+    }
+    let agent = ledger.agent();
+    let found = match seed.mode {
+        SeedMode::None => whole(body, seed, seed.parent_uuid.clone(), "there was nothing to write"),
+        SeedMode::Fork => forked(host, agent, body, seed)?,
+        SeedMode::InPlace => in_place(host, agent, body, seed, lease)?,
+    };
+    close(host, ledger, body, found)
+}
+
+fn whole(_: &Body, seed: &SeedRecord, parent_uuid: RecordId, why: &str) -> Found {
+    let report = SeedReport {
+        mode: seed.mode,
+        session_id: seed.session_id.clone(),
+        transcript: seed.transcript.clone(),
+        parent_uuid,
+        anchor: seed.anchor.as_ref().map(|a| a.uuid.clone()),
+        chain: seed.chain,
+        gaps: seed.gaps.clone(),
+        source_grew: false,
+    };
+    Found::Whole(Box::new(report), why.to_owned())
+}
+
+/// The recorded chain, from the bytes that it was made from.
+fn recorded_chain(
+    agent: Agent,
+    body: &Body,
+    seed: &SeedRecord,
+) -> Result<std::result::Result<(FileSource, Transcript, Seedable), String>> {
+    let path = Path::new(&body.transcript);
+    let (Some(snapshot), Some(verdict)) = (&body.snapshot, &body.verdict) else {
+        return Ok(Err("its entry names no snapshot".to_owned()));
+    };
+    let mut source = FileSource::open(path)?;
+    let digest = pending::prefix_digest(&source, snapshot.bytes).map_err(Error::io("read", path))?;
+    if digest.as_ref() != Some(&snapshot.digest) {
+        return Ok(Err("the bytes that it was made from are not there any more".to_owned()));
+    }
+    source.truncate_to(snapshot.bytes);
+    let dialect = dialect::of(agent);
+    let t = dialect.read(&source).map_err(Error::io("read", path))?;
+    let chain = chain::seedable(dialect, &t, &source, &verdict.leaf_uuid, !seed.gaps.is_empty())
+        .map_err(Error::io("read", path))?;
+    Ok(match chain {
+        Ok(chain) if chain.digest(&t) == seed.chain_digest => Ok((source, t, chain)),
+        Ok(_) => Err("the chain of the chosen leaf is another one".to_owned()),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Result<Found> {
+    let child = Path::new(&seed.transcript);
+    let temporary = seed.temporary.as_ref().map(Path::new);
+    if !file::exists(child) {
+        // Order: the child's name is what counts, so leftovers may go while it is not there.
+        if let Some(temporary) = temporary {
+            atomic::remove_if_there(temporary)?;
+        }
+        qwen::remove_backups(host.qwen, &seed.session_id)?;
+        return Ok(Found::Nothing("its child was not published".to_owned()));
+    }
+    let (_, t, chain) = match recorded_chain(agent, body, seed)? {
+        Ok(recorded) => recorded,
+        Err(why) => return Ok(Found::Nothing(why)),
+    };
+    let expected = chain.visible(&t);
+    let source = FileSource::open(child)?;
+    let c = dialect::of(agent).read(&source).map_err(Error::io("read", child))?;
+    let begins =
+        visible_in_file_order(&c).take(expected.len()).map(|id| c.id(id)).eq(expected.iter().cloned());
+    if !begins {
+        return Err(seed::already_there(&body.operation_id, child).into());
+    }
+    if let Some(temporary) = temporary {
+        atomic::remove_if_there(temporary)?;
+    }
+    // The title that the fork ends with, unless the child has grown since.
+    let leaf = expected.last().and_then(|id| c.ids.find(id.as_str()));
+    let title =
+        c.records.iter().find(|r| r.flags.has(Flags::TITLE) && r.parent.is_some() && r.parent == leaf);
+    let tail = title.map(|r| c.id(r.id)).or_else(|| expected.last().cloned());
+    let tail = tail.unwrap_or_else(|| seed.parent_uuid.clone());
+    Ok(whole(body, seed, tail, "its child is there and whole"))
+}
+
+/// Distinct ids of the records that the client sees, by first appearance.
+fn visible_in_file_order(t: &Transcript) -> impl Iterator<Item = IdIx> + '_ {
+    t.records
+        .iter()
+        .enumerate()
+        .filter(|(ix, r)| t.first(r.id) == Some(*ix as u32) && !r.flags.has(Flags::UNSEEN))
+        .map(|(_, r)| r.id)
+}
+
+fn in_place(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord, lease: &Lease) -> Result<Found> {
+    let path = lease.transcript();
+    let (_, t, chain) = match recorded_chain(agent, body, seed)? {
+        Ok(recorded) => recorded,
+        Err(why) => return Ok(Found::Nothing(why)),
+    };
+    let expected = chain.visible(&t);
+    let source = FileSource::open(path)?;
+    let Some(anchor) = &seed.anchor else {
+        return Ok(match lands_below(agent, &source, path, &expected, None)? {
+            Ok(()) => whole(body, seed, seed.parent_uuid.clone(), "the client still lands on the leaf"),
+            Err(why) => Found::Nothing(why),
+        });
+    };
+    let there = read_up_to(&source, anchor.offset, anchor.bytes.len()).map_err(Error::io("read", path))?;
+    if there == anchor.bytes.as_bytes() {
+        return Ok(match lands_below(agent, &source, path, &expected, Some(&anchor.uuid))? {
+            Ok(()) => whole(body, seed, RecordId::new(anchor.uuid.clone()), "its anchor is there and whole"),
+            Err(why) => Found::Nothing(why),
+        });
+    }
+    let fragment = !there.is_empty() && anchor.bytes.as_bytes().starts_with(&there);
+    if fragment && source.len() == anchor.offset + there.len() as u64 {
+        end_fragment(host, path, lease)?;
+        return Ok(Found::Nothing("only a part of its anchor was written; the part was ended".to_owned()));
+    }
+    Ok(Found::Nothing("its anchor was not written".to_owned()))
+}
+
+/// Whether the client continues the chain: by itself, or below what it has added since.
+fn lands_below(
+    agent: Agent,
+    source: &dyn Source,
+    path: &Path,
+    expected: &[RecordId],
+    anchor: Option<&str>,
+) -> Result<std::result::Result<(), String>> {
+    let dialect = dialect::of(agent);
+    let t = dialect.read(source).map_err(Error::io("read", path))?;
+    let simulated = dialect.simulate(&t, source, &Client::default()).map_err(Error::io("read", path))?;
+    let resumed = match simulated {
+        Simulated::Resumes(resumed) => resumed,
+        Simulated::Refuses(why) => return Ok(Err(format!("the client refuses the file: {why}"))),
+    };
+    let begins = resumed.history.len() >= expected.len()
+        && resumed.history.iter().zip(expected).all(|(id, e)| t.ids.find(e.as_str()) == Some(*id));
+    let through = anchor.is_none_or(|a| t.ids.find(a).is_some_and(|a| resumed.history.contains(&a)));
+    Ok(if begins && through { Ok(()) } else { Err("the client goes on at another branch".to_owned()) })
+}
+
+fn read_up_to(source: &dyn Source, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
+    let n = source.len().saturating_sub(offset).min(len as u64) as usize;
+    let mut bytes = vec![0; n];
+    source.read_exact_at(offset.min(source.len()), &mut bytes)?;
+    Ok(bytes)
+}
+
+fn close(host: &Host<'_>, ledger: &Ledger, body: &Body, found: Found) -> Result<Settled> {
+    let (outcome, reason) = match found {
+        Found::Whole(report, why) => {
+            let answer = recovered_answer(ledger.agent(), body, *report)?;
+            let mut done = pending::later(body, State::Completed);
+            done.recovered = Some(true);
+            done.result = Some(serde_json::to_value(&answer).expect("BUG: an answer is always JSON"));
+            ledger.append(done, host.now())?;
+            ("completed", why)
+        }
+        Found::Nothing(why) => {
+            let mut done = pending::later(body, State::Abandoned);
+            done.recovered = Some(true);
+            done.reason = Some(Reason { code: "recovered".to_owned(), message: why.clone() });
+            ledger.append(done, host.now())?;
+            ("abandoned", why)
+        }
+    };
+    ledger.take_notes().iter().for_each(|note| host.note(note));
+    Ok(Settled {
+        operation_id: body.operation_id.clone(),
+        transcript: body.transcript.clone(),
+        outcome: outcome.to_owned(),
+        reason,
+    })
+}
+
+fn recovered_answer(agent: Agent, body: &Body, seed: SeedReport) -> Result<Answer> {
+    let Some(verdict) = &body.verdict else {
+        return Err(Refusal::new(Code::StaleSource, "the pending entry names no leaf").into());
+    };
+    Ok(Answer {
+        schema: answer::SCHEMA.to_owned(),
+        operation_id: body.operation_id.clone(),
+        leaf_uuid: verdict.leaf_uuid.clone(),
+        followed: body.followed.clone(),
+        decided_by: verdict.decided_by.clone(),
+        command: resume_command(agent, &seed.session_id),
+        seed,
+        replayed: false,
+        warnings: Vec::new(),
+        dry_run: false,
+    })
+}
