@@ -65,7 +65,7 @@ fn redact(inspection: &mut Inspection) {
 }
 
 /// Why the agent itself would not resume the newest work, or not all of it. Empty if it would.
-fn worries(inspection: &Inspection) -> Vec<String> {
+pub(super) fn worries(inspection: &Inspection) -> Vec<String> {
     let Some(pick) = &inspection.client_pick else {
         return vec!["the client would refuse the file, so that it picks no branch".to_owned()];
     };

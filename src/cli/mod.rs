@@ -30,6 +30,7 @@ pub mod prompt;
 mod render;
 mod resume;
 pub mod session;
+mod sessions;
 pub mod text;
 mod undo;
 
@@ -66,7 +67,7 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Recover => undo::recover(global),
         Command::Audit(_) => not_yet("audit"),
         Command::Policy(command) => policy::run(global, command),
-        Command::Sessions(_) => not_yet("sessions"),
+        Command::Sessions(args) => sessions::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Gate { pipe, command } => {
             crate::store::command::wait_at_gate(pipe, command).map(|()| ExitCode::SUCCESS)

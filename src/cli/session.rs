@@ -4,12 +4,19 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::args::{AgentArg, Global};
+use super::{
+    args::{AgentArg, Global},
+    prompt,
+};
 use crate::{
     dialect::{self, Client, Dialect},
     record::Agent,
     refusal::{Code, Error, Refusal, Result},
-    store::snapshot::Snapshot,
+    store::{
+        env::Env,
+        sessions::{self, SessionContext, SessionRef},
+        snapshot::Snapshot,
+    },
     topology::{self, Inspection},
     transcript::Source,
 };
@@ -55,7 +62,15 @@ pub enum Digest {
 /// # Errors
 /// `session-unknown`, `session-ambiguous`, `agent-unknown`, `unsafe-path`, `io`.
 pub fn open(global: &Global, session: Option<&str>, digest: Digest) -> Result<Opened> {
-    let path = locate(session)?;
+    let found = Surroundings::new()?.resolve(session)?;
+    open_at(global, found.path, digest)
+}
+
+/// Opens a transcript that was found.
+///
+/// # Errors
+/// `agent-unknown`, `unsafe-path`, `io`.
+pub fn open_at(global: &Global, path: PathBuf, digest: Digest) -> Result<Opened> {
     let dialect = dialect::of(agent(global.agent)?);
     let snapshot = Snapshot::take(&path, dialect, digest == Digest::Compute)?;
     if global.agent == AgentArg::Auto {
@@ -65,22 +80,42 @@ pub fn open(global: &Global, session: Option<&str>, digest: Digest) -> Result<Op
     Ok(Opened { path, snapshot, dialect, client })
 }
 
-/// The file of the session that was named: so far, an existing path.
-fn locate(session: Option<&str>) -> Result<PathBuf> {
-    let Some(session) = session else {
-        return Err(Refusal::new(Code::SessionUnknown, "no session was named")
-            .hint("name a transcript file")
-            .into());
-    };
-    let path = Path::new(session);
-    // A dangling symlink is there too, and is refused for what it is.
-    if path.symlink_metadata().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
-        return Err(Refusal::new(Code::SessionUnknown, format!("there is no session `{session}`"))
-            .hint("name a transcript file that exists")
-            .detail(serde_json::json!({"session": session}))
-            .into());
+/// What the process was started in.
+pub struct Surroundings {
+    /// Its environment.
+    pub env: Env,
+    /// Its working directory, without symlinks: the current project.
+    pub cwd: PathBuf,
+    /// Whether stdin and stderr are a terminal.
+    pub interactive: bool,
+}
+
+impl Surroundings {
+    /// Looks around.
+    ///
+    /// # Errors
+    /// `io` if there is no working directory any more.
+    pub fn new() -> Result<Surroundings> {
+        let dot = Path::new(".");
+        Ok(Surroundings {
+            env: Env::read(|name| std::env::var_os(name)),
+            cwd: dot.canonicalize().map_err(Error::io("resolve", dot))?,
+            interactive: prompt::require_terminal().is_ok(),
+        })
     }
-    Ok(path.to_owned())
+
+    /// For `store::sessions`.
+    pub fn sessions(&self) -> SessionContext<'_> {
+        SessionContext { env: &self.env, cwd: &self.cwd, interactive: self.interactive }
+    }
+
+    /// The session that was named; without a name, the newest one of this project if a person sees that.
+    ///
+    /// # Errors
+    /// `session-unknown`, `session-ambiguous`, `unsafe-path`, `io`.
+    pub fn resolve(&self, session: Option<&str>) -> Result<SessionRef> {
+        sessions::resolve(session, &self.sessions())
+    }
 }
 
 fn agent(arg: AgentArg) -> Result<Agent> {

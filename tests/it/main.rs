@@ -25,6 +25,7 @@ mod qwen_cases;
 mod qwen_lease;
 mod random;
 mod seeds;
+mod sessions;
 mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]

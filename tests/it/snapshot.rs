@@ -13,6 +13,7 @@ use offshoot::{
     record::Agent,
     refusal::Result,
     store::snapshot::{Growth, Snapshot},
+    transcript::Source,
 };
 
 use crate::support::TestEnv;
@@ -148,4 +149,23 @@ fn quiet_time_is_counted_from_the_last_write() {
     let later = snapshot.mtime + Duration::from_secs(90);
     assert_eq!(snapshot.quiet_for(later), Duration::from_secs(90));
     assert_eq!(snapshot.quiet_for(Timestamp::UNIX_EPOCH), Duration::ZERO, "written in the future");
+}
+
+#[test]
+fn a_torn_line_is_in_the_file_and_not_in_the_snapshot() {
+    let env = TestEnv::new();
+    let whole = format!("{LINE}\n");
+    let path = transcript(&env, &format!("{whole}{}", &LINE[..40]));
+    let snapshot = take(&path).unwrap();
+    assert_eq!((snapshot.bytes, snapshot.file_len()), (whole.len() as u64, whole.len() as u64 + 40));
+    assert_eq!(
+        snapshot.digest.as_deref(),
+        Some(&*format!("blake3:{}", blake3::hash(whole.as_bytes()).to_hex()))
+    );
+    assert_eq!(Source::len(&snapshot), whole.len() as u64);
+    assert!(snapshot.read_exact_at(whole.len() as u64, &mut [0]).is_err(), "it ends where the snapshot ends");
+    assert!(!snapshot.check(Growth::Refuse).unwrap());
+    append(&path, &format!("{}\n", &LINE[40..]));
+    assert_eq!(what(snapshot.check(Growth::Refuse)), "has grown");
+    assert!(snapshot.check(Growth::AllowAtEnd).unwrap());
 }

@@ -1,0 +1,186 @@
+//! `sessions`: the sessions of this project, newest first, with what the agent itself would do with each.
+
+use std::{fmt::Write as _, process::ExitCode};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    args::{Global, SessionsArgs},
+    inspect::worries,
+    output::{self, Paint},
+    prompt::age,
+    session::{self, Digest, Surroundings},
+    text::{fit, pad},
+};
+use crate::{
+    record::{Agent, RecordId},
+    refusal::Result,
+    store::sessions::{self, SessionInfo, SessionText},
+};
+
+const COLUMNS: usize = 80;
+
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    sessions: Vec<Row>,
+}
+
+/// One session, as `--json` gives it. The texts are absent with `--redact`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    agent: Agent,
+    session_id: String,
+    transcript: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_prompt: Option<String>,
+    modified_at: String,
+    bytes: u64,
+    archived: bool,
+    /// Null where the transcript could not be read.
+    leaves: Option<u64>,
+    client_pick: Option<Pick>,
+    /// Why it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    #[serde(skip)]
+    modified: Timestamp,
+}
+
+/// What the client would resume, and whether that is the newest work, whole.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Pick {
+    leaf_uuid: Option<RecordId>,
+    stale: bool,
+}
+
+/// Prints the list.
+pub fn run(global: &Global, args: &SessionsArgs) -> Result<ExitCode> {
+    let around = Surroundings::new()?;
+    let found = sessions::list(&around.sessions(), args.all)?;
+    let rows: Vec<Row> = found.into_iter().map(|info| row(global, info)).collect();
+    if global.json {
+        output::json(&Document { schema: "offshoot.sessions/1", sessions: rows })?;
+    } else if rows.is_empty() {
+        output::note(global, "no sessions here; `--all` looks in every project");
+    } else {
+        output::text(&table(&rows, Timestamp::now(), Paint::stdout(global)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(global: &Global, info: SessionInfo) -> Row {
+    let text = if global.redact { SessionText::default() } else { sessions::text_of(&info.path, info.agent) };
+    let mut row = Row {
+        agent: info.agent,
+        session_id: info.session_id,
+        transcript: info.path.display().to_string(),
+        cwd: text.cwd,
+        title: text.title,
+        first_prompt: text.first_prompt,
+        modified_at: info.modified.to_string(),
+        bytes: info.bytes,
+        archived: info.archived,
+        leaves: None,
+        client_pick: None,
+        error: None,
+        modified: info.modified,
+    };
+    // One file that cannot be read is no reason to hide the others.
+    match session::open_at(global, info.path, Digest::Skip).and_then(|opened| opened.inspect()) {
+        Ok(inspection) => {
+            row.leaves = Some(inspection.branches.len() as u64);
+            let stale = !worries(&inspection).is_empty();
+            row.client_pick = inspection.client_pick.map(|pick| Pick { leaf_uuid: pick.leaf_uuid, stale });
+        }
+        Err(e) => row.error = Some(json!({"code": e.code(), "message": e.to_string()})),
+    }
+    row
+}
+
+fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
+    let id_width = id_width(rows);
+    let heading = format!(
+        "{}  {}  {}  {}  ABOUT",
+        pad("ID", id_width),
+        pad("WRITTEN", 8),
+        pad("SIZE", 8),
+        pad("BRANCHES", 8)
+    );
+    let mut out = paint.bold(&heading);
+    out.push('\n');
+    let (mut stale, mut unread) = (false, false);
+    for row in rows {
+        let id: String = row.session_id.chars().take(id_width).collect();
+        let mark = match &row.client_pick {
+            _ if row.error.is_some() => "?",
+            Some(pick) if !pick.stale => " ",
+            _ => "!",
+        };
+        stale |= mark == "!";
+        unread |= mark == "?";
+        let branches = row.leaves.map_or_else(String::new, |n| n.to_string());
+        let archived = if row.archived { "(archived) " } else { "" };
+        let about = row.title.as_deref().or(row.first_prompt.as_deref()).unwrap_or_default();
+        let line = format!(
+            "{}  {}  {}  {}  {archived}{about}",
+            pad(&id, id_width),
+            pad(&age(Some(row.modified), now), 8),
+            pad(&size(row.bytes), 8),
+            pad(&format!("{branches:>6} {mark}"), 8),
+        );
+        let _ = writeln!(out, "{}", fit(&line, COLUMNS).trim_end());
+    }
+    if stale {
+        out += "\n! the agent would not resume the newest work, or lose some: see `inspect ID`\n";
+    }
+    if unread {
+        out += "\n? cannot be read: see `inspect ID`\n";
+    }
+    out
+}
+
+/// The least number of characters, from 8 on, that tells all ids apart.
+fn id_width(rows: &[Row]) -> usize {
+    let unique = |n: &usize| {
+        let mut ids: Vec<&str> =
+            rows.iter().map(|r| r.session_id.get(..*n).unwrap_or(&r.session_id)).collect();
+        ids.sort_unstable();
+        ids.windows(2).all(|pair| pair[0] != pair[1])
+    };
+    (8..36).find(unique).unwrap_or(36)
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1024.0, 0);
+    // Before it would be rounded to 1024 of the smaller unit.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if value < 10.0 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_fit_their_column() {
+        let shown = [0, 1023, 1024, 10 * 1024, 1024 * 1024 - 1, 5 << 20, 3 << 40];
+        let expected = ["0 B", "1023 B", "1.0 KiB", "10 KiB", "1.0 MiB", "5.0 MiB", "3.0 TiB"];
+        assert_eq!(shown.map(size), expected.map(str::to_owned));
+    }
+}
