@@ -12,6 +12,7 @@ mod ledger_crash;
 mod ledger_verify;
 mod operations;
 mod oracle;
+mod pick;
 mod policy_cli;
 mod policy_evaluate;
 mod policy_explain;

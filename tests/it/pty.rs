@@ -198,6 +198,6 @@ impl Ended {
     pub fn restored(&self) -> bool {
         self.line_mode
             && !self.screen.hide_cursor()
-            && self.drawn.rfind("\x1b[?25h") > self.drawn.rfind("\x1b[?25l")
+            && self.drawn.rfind("\x1b[?25h") >= self.drawn.rfind("\x1b[?25l")
     }
 }
