@@ -1,6 +1,6 @@
 //! Bytes in, ordered records and line diagnostics out. Pure: bytes come through [`Source`].
 //!
-//! Only what topology needs is kept of a record (28 bytes and its id); texts and times are decoded
+//! Only what topology needs is kept of a record (32 bytes and its id); texts and times are decoded
 //! later, by [`Span`], for what is reported.
 
 use std::{io, ops::Range};
@@ -66,6 +66,16 @@ impl Source for Vec<u8> {
     }
 }
 
+impl<S: Source + ?Sized> Source for &S {
+    fn len(&self) -> u64 {
+        S::len(self)
+    }
+
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        S::read_exact_at(self, offset, buf)
+    }
+}
+
 /// Two sources, one behind the other: a snapshot and the bytes about to be appended to it.
 pub struct Appended<'a> {
     /// What is there.
@@ -94,7 +104,10 @@ impl Source for Appended<'_> {
 }
 
 /// Where a record's own bytes stand (one JSON object, without line end).
+///
+/// Packed, so that a [`Record`] takes 32 bytes: there can be millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(4))]
 pub struct Span {
     /// From the start of the file, in bytes.
     pub offset: u64,
