@@ -24,6 +24,7 @@ mod prompt;
 mod pty;
 mod qwen_cases;
 mod qwen_lease;
+mod qwen_reader;
 mod random;
 mod seeds;
 mod sessions;

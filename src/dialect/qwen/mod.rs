@@ -25,6 +25,8 @@ mod payload;
 mod read;
 mod salvage;
 mod simulate;
+#[cfg(test)]
+mod tests;
 mod version;
 
 pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};

@@ -22,7 +22,7 @@ use crate::transcript::{LineDiagnostic, Record, Source, Span, Transcript};
 pub(super) struct Limits {
     /// Bytes read at a time.
     pub chunk: usize,
-    /// The longest line that is looked at. The client cannot hold strings of 2^29 units and dies of them.
+    /// The longest line that is looked at; at most `u32::MAX`. (Node's strings end at 2^29 UTF-16 units.)
     pub line: usize,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn read_with(source: &dyn Source, limits: Limits) -> io::Result<Trans
     let line_end = base + start as u64 - overlong;
     reader.t.bytes = line_end;
     if overlong > 0 {
-        reader.torn(len - line_end);
+        reader.torn(reader.t.lines + 1, len - line_end);
     } else if start < buf.len() {
         reader.unfinished(&buf[start..], line_end);
     }
@@ -106,7 +106,7 @@ impl Reader {
     fn line(&mut self, line: Option<&[u8]>, offset: u64) {
         self.t.lines += 1;
         let Some(line) = line else {
-            let reason = "the line is longer than the client can hold".to_owned();
+            let reason = "the line is too long to be read".to_owned();
             self.t.diagnostics.push(LineDiagnostic::MalformedLine { line: self.t.lines, reason });
             return;
         };
@@ -130,19 +130,17 @@ impl Reader {
         self.t.bytes = offset + kept as u64;
         self.t.ends_in_newline = kept == 0;
         if torn > 0 {
-            if kept == 0 {
-                self.t.lines -= 1;
-            }
-            let line = self.t.lines + u64::from(kept == 0);
-            self.t.torn_bytes = torn as u64;
-            self.t.diagnostics.push(LineDiagnostic::TornTail { line, bytes: torn as u64 });
+            self.torn(self.t.lines, torn as u64);
+        }
+        if kept == 0 {
+            self.t.lines -= 1;
         }
     }
 
-    /// An unfinished line that is too long to look at.
-    fn torn(&mut self, bytes: u64) {
+    /// Bytes of an unfinished line that are not part of the snapshot.
+    fn torn(&mut self, line: u64, bytes: u64) {
         self.t.torn_bytes = bytes;
-        self.t.diagnostics.push(LineDiagnostic::TornTail { line: self.t.lines + 1, bytes });
+        self.t.diagnostics.push(LineDiagnostic::TornTail { line, bytes });
     }
 
     fn objects(&mut self, line: &[u8], offset: u64) -> Outcome {
