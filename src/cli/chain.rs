@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::{
     args::{ChainArgs, Global},
-    leaf, output,
+    output,
     session::{self, Digest},
     text::clean,
 };
 use crate::{
     record::RecordId,
     refusal::{Error, Result},
-    topology::{GapIds, Tree, build_ordered_uuid_chain},
+    topology::{GapIds, Tree, build_ordered_uuid_chain, resolve_leaf},
 };
 
 /// `offshoot.chain/1`.
@@ -35,7 +35,7 @@ struct Document {
 pub fn run(global: &Global, args: &ChainArgs) -> Result<ExitCode> {
     let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
     let t = &opened.snapshot.transcript;
-    let leaf = leaf::resolve(t, &Tree::new(t), args.leaf.as_deref())?;
+    let leaf = resolve_leaf(t, &Tree::new(t), args.leaf.as_deref())?;
     let chain = build_ordered_uuid_chain(t, leaf);
     let attached =
         opened.dialect.attached(t, &opened.snapshot, &chain).map_err(Error::io("read", &opened.path))?;

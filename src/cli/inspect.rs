@@ -6,12 +6,15 @@ use jiff::Timestamp;
 
 use super::{
     args::{Global, InspectArgs},
+    host,
     output::{self, Paint},
     render,
     session::{self, Digest},
 };
 use crate::{
     refusal::Result,
+    resume::{self, AnnotateContext},
+    store::{lease, state::StateDir},
     topology::{Branch, Inspection},
 };
 
@@ -23,6 +26,7 @@ pub fn run(global: &Global, args: &InspectArgs) -> Result<ExitCode> {
     let digest = if args.digest { Digest::Compute } else { Digest::Skip };
     let opened = session::open(global, args.session.as_deref(), digest)?;
     let mut inspection = opened.inspect()?;
+    recall(global, &opened, &mut inspection)?;
     if global.redact {
         redact(&mut inspection);
     }
@@ -50,6 +54,27 @@ pub fn run(global: &Global, args: &InspectArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fills in what the state directory knows of the leaves. Looking at a session needs no state: where there is none,
+/// none is made.
+pub(super) fn recall(
+    global: &Global,
+    opened: &session::Opened,
+    inspection: &mut Inspection,
+) -> Result<Option<AnnotateContext>> {
+    let root = match (&global.state_dir, StateDir::default_root(&host::environment())) {
+        (Some(dir), _) => dir.clone(),
+        (None, Ok(root)) => root,
+        (None, Err(_)) => return Ok(None),
+    };
+    if !root.is_dir() {
+        return Ok(None);
+    }
+    // Entries of other names of the file never count, so a name that has no canonical form has no entries.
+    let Ok(path) = lease::canonical(&opened.path) else { return Ok(None) };
+    let t = &opened.snapshot.transcript;
+    resume::annotate(&root, opened.dialect.agent(), &path, t, inspection).map(Some)
 }
 
 /// Takes out every text of the conversation, and what says where it took place.

@@ -22,7 +22,6 @@ mod demo;
 mod find;
 mod host;
 mod inspect;
-mod leaf;
 pub mod man;
 pub mod output;
 pub mod policy;

@@ -7,8 +7,8 @@ use crate::{
     record::{Agent, RecordId, RecordKind},
     refusal::Result,
     selection::SeedMode,
-    store::{labels, ledger::Ledger, ledger::Read, snapshot::Snapshot, state::StateDir},
-    topology::{ContinuedIn, Inspection},
+    store::{labels, ledger::Ledger, ledger::Read, snapshot::Snapshot},
+    topology::{ContinuedIn, Inspection, Tree},
     transcript::{Flags, Transcript},
 };
 
@@ -33,21 +33,21 @@ pub struct Context {
 /// # Errors
 /// Faults of the ledger and the labels. A child that cannot be read counts as gone.
 pub fn annotate(
-    state: &StateDir,
+    root: &Path,
     agent: Agent,
     path: &Path,
     t: &Transcript,
     inspection: &mut Inspection,
 ) -> Result<Context> {
     let session = session_key(t, path);
-    let ledger = Ledger::open(state.root(), agent, &session);
+    let ledger = Ledger::open(root, agent, &session);
     let read = ledger.read()?;
-    let labels = labels::read(state.root(), agent, &session)?;
+    let labels = labels::read(root, agent, &session)?;
     let canonical = path.display().to_string();
     let recorded = read
         .latest_completed(&canonical)
         .and_then(|s| s.pending.body.verdict.as_ref().map(|v| v.leaf_uuid.clone()))
-        .and_then(|leaf| grown_from(t, inspection, &leaf));
+        .and_then(|leaf| grown_from(t, &leaf));
     let mut children: BTreeMap<RecordId, (String, String)> = BTreeMap::new();
     for selection in read.selections(&canonical).iter().filter(|s| s.is_completed()) {
         let body = &selection.pending.body;
@@ -79,38 +79,16 @@ pub(super) fn session_key(t: &Transcript, path: &Path) -> String {
 }
 
 /// `leaf` itself if it is reported, else the one reported leaf below it.
-pub(super) fn grown_from(t: &Transcript, inspection: &Inspection, leaf: &RecordId) -> Option<RecordId> {
-    if inspection.branch(leaf).is_some() {
-        return Some(leaf.clone());
+pub(super) fn grown_from(t: &Transcript, leaf: &RecordId) -> Option<RecordId> {
+    let id = t.ids.find(leaf.as_str()).filter(|&id| t.first(id).is_some())?;
+    let tree = Tree::new(t);
+    if let Some(leaf) = tree.leaf_of(id) {
+        return Some(t.id(leaf));
     }
-    let target = t.ids.find(leaf.as_str()).filter(|&ix| t.first(ix).is_some())?;
-    // 0: not visited, 1: below the target, 2: not below it.
-    let mut below = vec![0u8; t.ids.len()];
-    below[target.ix()] = 1;
-    let mut only = None;
-    for branch in &inspection.branches {
-        let mut way = Vec::new();
-        let mut at = t.ids.find(branch.leaf_uuid.as_str());
-        let verdict = loop {
-            let Some(ix) = at else { break 2 };
-            match below[ix.ix()] {
-                0 => {
-                    // A cycle meets this mark, and is not below the target.
-                    below[ix.ix()] = 2;
-                    way.push(ix);
-                    at = t.first(ix).and_then(|r| t.record(r).parent);
-                }
-                known => break known,
-            }
-        };
-        for ix in way {
-            below[ix.ix()] = verdict;
-        }
-        if verdict == 1 && only.replace(branch.leaf_uuid.clone()).is_some() {
-            return None;
-        }
+    match tree.leaves_with(id)[..] {
+        [only] => Some(t.id(only)),
+        _ => None,
     }
-    only
 }
 
 /// How many prompts a child has that its parent does not; none if the child cannot be read.

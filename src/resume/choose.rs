@@ -8,8 +8,8 @@ use crate::{
     refusal::{Code, Refusal, Result},
     resume::{Host, PolicyFile, Request, Selector, annotate::Context, undo},
     selection::{DecidedBy, DecidedKind, PolicyRef},
-    topology::{Branch, Inspection},
-    transcript::{Flags, IdIx, Transcript},
+    topology::{Branch, Inspection, Tree, resolve_leaf},
+    transcript::Transcript,
 };
 
 /// A refusal lists at most so many leaves.
@@ -49,11 +49,12 @@ pub(super) fn choose(
     }
     match &request.selector {
         Selector::Leaf(text) => {
-            Ok(Choice::without_policy(resolve_leaf(t, inspection, text)?, DecidedKind::Leaf))
+            let leaf = resolve_leaf(t, &Tree::new(t), Some(text))?;
+            Ok(Choice::without_policy(t.id(leaf), DecidedKind::Leaf))
         }
         Selector::Policy(file) => by_policy(file, agent, host, inspection, context, request),
         Selector::Undo => {
-            let leaf = undo::leaf_before(t, inspection, context, &inspection.transcript)?;
+            let leaf = undo::leaf_before(t, context, &inspection.transcript)?;
             Ok(Choice::without_policy(leaf, DecidedKind::Undo))
         }
         Selector::Pick => by_person(host, inspection),
@@ -155,81 +156,4 @@ fn listed(b: &Branch) -> Value {
     json!({"leafUuid": b.leaf_uuid, "branchPointUuid": b.branch_point_uuid, "classification": b.classification,
            "turn": b.turn, "lastMessageAt": b.last_message_at, "clientPick": b.client_pick,
            "recorded": b.recorded})
-}
-
-/// The reported leaf that `text` names: by its id, by an unambiguous prefix of 4 characters or more, or by the id
-/// of a neutral tail or anchor below it.
-///
-/// # Errors
-/// `leaf-unknown`, `id-ambiguous`, `leaf-not-terminal`.
-pub fn resolve_leaf(t: &Transcript, inspection: &Inspection, text: &str) -> Result<RecordId> {
-    let exact = t.ids.find(text).filter(|&ix| t.first(ix).is_some());
-    let found = match exact {
-        Some(ix) => ix,
-        None => by_prefix(t, inspection, text)?,
-    };
-    let leaf = above_neutral_tail(t, found);
-    let id = t.id(leaf.unwrap_or(found));
-    if inspection.branch(&id).is_some() {
-        return Ok(id);
-    }
-    Err(Refusal::new(
-        Code::LeafNotTerminal,
-        format!("`{}` is a record of the transcript, but not a leaf", t.id(found)),
-    )
-    .hint("`offshoot inspect` shows the leaves")
-    .detail(json!({"uuid": t.id(found)}))
-    .into())
-}
-
-/// Leaves first: a prefix that fits one leaf means that leaf, whatever inner records it fits too.
-fn by_prefix(t: &Transcript, inspection: &Inspection, text: &str) -> Result<IdIx> {
-    let unknown = || {
-        Refusal::new(Code::LeafUnknown, format!("no record has the id `{text}`"))
-            .hint("`offshoot inspect` shows the leaves; a prefix needs 4 characters")
-            .detail(json!({"id": text}))
-    };
-    if text.chars().count() < 4 {
-        return Err(unknown().into());
-    }
-    let mut fits: Vec<RecordId> = inspection
-        .branches
-        .iter()
-        .map(|b| &b.leaf_uuid)
-        .filter(|id| id.as_str().starts_with(text))
-        .take(LISTED)
-        .cloned()
-        .collect();
-    if fits.is_empty() {
-        fits = t
-            .ids
-            .iter()
-            .filter(|&ix| t.first(ix).is_some())
-            .map(|ix| t.id(ix))
-            .filter(|id| id.as_str().starts_with(text))
-            .take(LISTED)
-            .collect();
-    }
-    match fits.as_slice() {
-        [] => Err(unknown().into()),
-        [one] => Ok(t.ids.find(one.as_str()).expect("BUG: the id was just listed")),
-        several => Err(Refusal::new(Code::IdAmbiguous, format!("`{text}` fits {} ids", several.len()))
-            .hint("give more characters of the id")
-            .detail(json!({"ids": several}))
-            .into()),
-    }
-}
-
-/// From a record of a terminal neutral run to the record that it normalises to; none for any other record.
-fn above_neutral_tail(t: &Transcript, from: IdIx) -> Option<IdIx> {
-    let neutral = |id: IdIx| t.first(id).is_some_and(|r| t.record(r).flags.has(Flags::NEUTRAL));
-    let (mut at, mut steps) = (from, 0);
-    while neutral(at) {
-        at = t.record(t.first(at)?).parent?;
-        steps += 1;
-        if steps > t.records.len() {
-            return None;
-        }
-    }
-    (steps > 0).then_some(at)
 }

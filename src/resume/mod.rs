@@ -32,7 +32,6 @@ use crate::{
 pub use annotate::{Context as AnnotateContext, annotate};
 pub use answer::{Answer, Resumed, resume_command};
 pub use chain::{Landing, Seedable, chain_digest, land, seedable};
-pub use choose::resolve_leaf;
 pub use observe::{Outcome, observe, outcome};
 pub use pipeline::resume;
 pub use settle::{Settled, recover};

@@ -8,7 +8,7 @@ use crate::{
     dialect,
     record::RecordId,
     refusal::{Code, Fault, FaultCode, Refusal, Result},
-    resume::{Answer, Host, Request, Selector, choose::resolve_leaf},
+    resume::{Answer, Host, Request, Selector},
     selection::SeedMode,
     store::{
         ledger::{
@@ -18,7 +18,7 @@ use crate::{
         operations::{self, Claim, OperationLock},
         snapshot::Snapshot,
     },
-    topology,
+    topology::{Tree, resolve_leaf},
 };
 
 /// The operation of this call, and what is known of it from before.
@@ -55,7 +55,12 @@ pub(super) struct Recorded {
 /// # Errors
 /// `operation-in-flight`, `operation-conflict`, `usage` for an id that is none.
 pub(super) fn begin(request: &Request, host: &Host<'_>) -> Result<Operation> {
-    let id = request.operation_id.clone().unwrap_or_else(|| (host.new_id)());
+    let Some(id) = request.operation_id.clone() else {
+        // Nobody else knows a new id: its lock is taken when there is something to write under it.
+        let request_digest = digest(request, resolved_leaf(request, None)?);
+        let id = (host.new_id)();
+        return Ok(Operation { id, request_digest, lock: None, earlier: Earlier::Nothing });
+    };
     operations::validate_operation_id(&id)?;
     let root = host.state.root();
     let claim = operations::find_claim(root, &id)?;
@@ -129,9 +134,9 @@ fn resolved_leaf(request: &Request, recorded: Option<RecordId>) -> Result<Option
     }
     let dialect = dialect::of(request.target.agent);
     let snapshot = Snapshot::take(&request.target.path, dialect, false)?;
-    let inspection = topology::inspect(&snapshot.transcript, &snapshot, dialect, &request.client)
-        .map_err(crate::refusal::Error::io("read", &snapshot.path))?;
-    resolve_leaf(&snapshot.transcript, &inspection, text).map(|leaf| Some(leaf.to_string()))
+    let t = &snapshot.transcript;
+    let leaf = resolve_leaf(t, &Tree::new(t), Some(text))?;
+    Ok(Some(t.ids.text(leaf)))
 }
 
 fn digest(request: &Request, leaf: Option<String>) -> String {

@@ -22,6 +22,7 @@ use crate::{
     store::{
         faults,
         lease::{Lease, LeaseOptions},
+        operations::OperationLock,
         snapshot::Snapshot,
     },
     topology::{self, Inspection},
@@ -141,7 +142,7 @@ fn inspect(
         .map_err(Error::io("read", &snapshot.path))?;
     inspection.transcript = snapshot.path.display().to_string();
     inspection.snapshot.digest.clone_from(&snapshot.digest);
-    let context = annotate::annotate(host.state, target.agent, &snapshot.path, t, &mut inspection)?;
+    let context = annotate::annotate(host.state.root(), target.agent, &snapshot.path, t, &mut inspection)?;
     Ok((inspection, context))
 }
 
@@ -284,7 +285,7 @@ fn decide_again(request: &Request, host: &mut Host<'_>, recorded: Recorded) -> R
 pub(super) fn perform(
     request: &Request,
     host: &mut Host<'_>,
-    operation: Operation,
+    mut operation: Operation,
     decided: Decided,
 ) -> Result<Resumed> {
     let session_id =
@@ -293,6 +294,9 @@ pub(super) fn perform(
     if request.dry_run {
         let report = seed::rehearse(request, host, &operation.id, &decided, &plan)?;
         return finish(request, operation, decided, report, None, true);
+    }
+    if operation.lock.is_none() {
+        operation.lock = Some(OperationLock::acquire(host.state.root(), &operation.id, request.wait)?);
     }
     pending::claim(host, &operation, &decided, &session_id)?;
     let body = pending::body(host, &operation, &decided, &plan)?;

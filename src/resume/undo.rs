@@ -7,7 +7,6 @@ use crate::{
     refusal::{Code, Refusal, Result},
     resume::annotate::{self, Context},
     selection::SeedMode,
-    topology::Inspection,
     transcript::Transcript,
 };
 
@@ -16,12 +15,7 @@ use crate::{
 ///
 /// # Errors
 /// `nothing-to-undo`; `stale-source` if the branch is not there any more, or has split since.
-pub(super) fn leaf_before(
-    t: &Transcript,
-    inspection: &Inspection,
-    context: &Context,
-    transcript: &str,
-) -> Result<RecordId> {
+pub(super) fn leaf_before(t: &Transcript, context: &Context, transcript: &str) -> Result<RecordId> {
     let selections = context.read.selections(transcript);
     let last = selections.iter().rev().filter(|s| s.is_completed()).find_map(|s| {
         let body = &s.pending.body;
@@ -45,7 +39,7 @@ pub(super) fn leaf_before(
         .into());
     };
     let before = pick.leaf_uuid.as_ref().unwrap_or(&pick.tail_uuid);
-    annotate::grown_from(t, inspection, before).ok_or_else(|| {
+    annotate::grown_from(t, before).ok_or_else(|| {
         Refusal::new(
             Code::StaleSource,
             format!(

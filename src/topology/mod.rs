@@ -8,6 +8,7 @@ mod inspection;
 mod interleave;
 mod leaves;
 mod nodes;
+mod resolve;
 mod rewind;
 mod segments;
 mod summary;
@@ -20,4 +21,5 @@ pub use inspection::{
     Branch, ClientPick, ContinuedIn, Counts, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo,
     TopologyDiagnostic,
 };
+pub use resolve::resolve_leaf;
 pub use tree::Tree;

@@ -26,6 +26,7 @@ mod qwen_cases;
 mod qwen_lease;
 mod qwen_reader;
 mod random;
+mod resume;
 mod seeds;
 mod sessions;
 mod snapshot;

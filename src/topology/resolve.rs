@@ -20,7 +20,7 @@ const MOST_LISTED: usize = 50;
 ///
 /// # Errors
 /// `no-leaf`, `several-leaves` without a name; `leaf-unknown`, `id-ambiguous`, `leaf-not-terminal` with one.
-pub fn resolve(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Result<IdIx> {
+pub fn resolve_leaf(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Result<IdIx> {
     let Some(name) = name else { return only(t, tree) };
     let exact = t.ids.find(name).filter(|&id| t.first(id).is_some());
     let id = match exact {
