@@ -24,6 +24,7 @@ use crate::{
         faults,
         file::FileSource,
         ledger::entry::{AnchorRecord, SeedRecord},
+        signals,
         snapshot::{Growth, Snapshot},
         writer::Appender,
     },
@@ -377,13 +378,19 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
     let path: &PathBuf = &snapshot.path;
     let agent_lease = agent_lease_of(host, decided, plan)?;
     fault("agent-leased", path)?;
-    decided.session.lease.verify()?;
+    // From the last look to the confirmation no signal may give the agent's lock back.
+    let _writing = signals::uninterrupted();
+    let verify = || {
+        decided.session.lease.verify()?;
+        agent_lease.as_ref().map_or(Ok(()), AgentLease::verify)
+    };
+    verify()?;
     refuse_live_owner(host, path)?;
     snapshot.check(Growth::Refuse)?;
     let mut appender = Appender::open(snapshot)?;
     if let Some(anchor) = &plan.record.anchor {
         fault("in-place-checked", path)?;
-        appender.append(anchor.bytes.as_bytes(), &|| decided.session.lease.verify())?;
+        appender.append(anchor.bytes.as_bytes(), &verify)?;
         fault("in-place-appended", path)?;
         let source = FileSource::open(path)?;
         let landed = chain::land(

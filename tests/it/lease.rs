@@ -17,7 +17,7 @@ use offshoot::{
 };
 
 use crate::{
-    child::{Child, listen, tell},
+    child::{self, Child, listen, tell},
     support::TestEnv,
 };
 
@@ -251,33 +251,19 @@ fn the_lock_has_the_transcripts_mode() {
     }
 }
 
-/// A user who may not write the folder. As root the child becomes `nobody`, since root may write anything.
+/// A holder who may not write the folder.
 #[cfg(unix)]
 fn powerless(place: &Place) -> Option<Child> {
-    use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+    use std::os::unix::fs::PermissionsExt;
     let state = place.env.path("nobodys-state");
     fs::create_dir(&state).unwrap();
     let args = [place.transcript.to_str().unwrap(), state.to_str().unwrap()];
-    let mut command = Child::command("hold-lease", &args);
+    let command = child::powerless(Child::command("hold-lease", &args))?;
+    let allow = |p: PathBuf, mode| fs::set_permissions(p, fs::Permissions::from_mode(mode)).unwrap();
+    allow(place.env.path(""), 0o755);
+    allow(place.env.path("work"), 0o555);
     if rustix::process::geteuid().is_root() {
-        let open = |p: &Path| fs::set_permissions(p, fs::Permissions::from_mode(0o755)).unwrap();
-        open(&place.env.path(""));
-        open(&place.env.path("work"));
         std::os::unix::fs::chown(&state, Some(65534), Some(65534)).unwrap();
-        command.uid(65534).gid(65534).current_dir("/");
-        // The test binary may lie where `nobody` cannot run it.
-        let probe = std::process::Command::new(std::env::current_exe().unwrap())
-            .arg("--list")
-            .stdout(std::process::Stdio::null())
-            .uid(65534)
-            .gid(65534)
-            .current_dir("/")
-            .status();
-        if !probe.is_ok_and(|s| s.success()) {
-            return None;
-        }
-    } else {
-        fs::set_permissions(place.env.path("work"), fs::Permissions::from_mode(0o555)).unwrap();
     }
     Some(Child::start(command))
 }

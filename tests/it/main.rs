@@ -29,6 +29,7 @@ mod random;
 mod resume;
 mod seeds;
 mod sessions;
+mod signals;
 mod snapshot;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]

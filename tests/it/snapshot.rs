@@ -16,7 +16,10 @@ use offshoot::{
     transcript::Source,
 };
 
-use crate::support::TestEnv;
+use crate::{
+    child::{self, Child, tell},
+    support::TestEnv,
+};
 
 const LINE: &str = r#"{"uuid":"u1","parentUuid":null,"sessionId":"s","type":"user","timestamp":"2026-01-01T00:00:00Z","cwd":"/p","message":{"role":"user","parts":[{"text":"hi"}]}}"#;
 
@@ -168,4 +171,27 @@ fn a_torn_line_is_in_the_file_and_not_in_the_snapshot() {
     append(&path, &format!("{}\n", &LINE[40..]));
     assert_eq!(what(snapshot.check(Growth::Refuse)), "has grown");
     assert!(snapshot.check(Growth::AllowAtEnd).unwrap());
+}
+
+/// The role `take-snapshot`: says what comes of it.
+pub fn report(args: &[&str]) {
+    let taken = take(Path::new(args[0]));
+    tell(&taken.map_or_else(|e| format!("{} {e}", e.code()), |s| s.bytes.to_string()));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_file_that_may_not_be_read_is_a_fault_that_names_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let env = TestEnv::new();
+    let path = transcript(&env, "");
+    let allow = |p: &Path, mode| fs::set_permissions(p, fs::Permissions::from_mode(mode)).unwrap();
+    allow(&env.path(""), 0o755);
+    let role = || child::powerless(Child::command("take-snapshot", &[path.to_str().unwrap()]));
+    allow(&path, 0o000);
+    let Some(command) = role() else { return };
+    let said = Child::start(command).hear();
+    assert!(said.starts_with("io cannot open") && said.contains("s.jsonl"), "{said}");
+    allow(&path, 0o444);
+    assert_eq!(Child::start(role().unwrap()).hear(), "0");
 }
