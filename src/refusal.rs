@@ -62,6 +62,8 @@ pub enum Code {
     UnsupportedVersion,
     /// The operation id was used for another request.
     OperationConflict,
+    /// No such operation is recorded.
+    OperationUnknown,
     /// The ledger was written by a newer version.
     LedgerNewer,
     /// Symlink, special file, foreign owner, world-writable state, an id that is no file name.
@@ -78,7 +80,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Code; 32] = [
+    pub const ALL: [Code; 33] = [
         Code::LeaseHeld,
         Code::LeaseUnverifiable,
         Code::SnapshotChanged,
@@ -105,6 +107,7 @@ impl Code {
         Code::ManagedLog,
         Code::UnsupportedVersion,
         Code::OperationConflict,
+        Code::OperationUnknown,
         Code::LedgerNewer,
         Code::UnsafePath,
         Code::NotATerminal,
@@ -142,6 +145,7 @@ impl Code {
             Code::ManagedLog => "managed-log",
             Code::UnsupportedVersion => "unsupported-version",
             Code::OperationConflict => "operation-conflict",
+            Code::OperationUnknown => "operation-unknown",
             Code::LedgerNewer => "ledger-newer",
             Code::UnsafePath => "unsafe-path",
             Code::NotATerminal => "not-a-terminal",

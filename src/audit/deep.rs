@@ -12,22 +12,26 @@ use crate::{
     },
     refusal::{Error, Result},
     store::ledger::{
-        Findings, Ledger, Looked, Read, Selection, entry::Entry, first_attempt, resolve_offered,
+        Findings, Ledger, Looked, Read, Scope, Selection, entry::Entry, first_attempt, resolve_offered,
     },
     topology::{GapIds, Inspection},
     transcript::Transcript,
 };
 
-/// Checks the completed selections of ledgers against transcripts, kept policies and seeds.
+/// Checks the completed selections of ledgers against transcripts, kept policies and seeds; where the scope names a
+/// transcript, only that one's.
 ///
 /// # Errors
 /// `io`, `unsafe-path`. What is missing or contradicts is a finding or a note, never an error.
-pub fn deep(root: &Path, looked: &[Looked]) -> Result<Findings> {
+pub fn deep(root: &Path, looked: &[Looked], scope: &Scope) -> Result<Findings> {
     let mut found = Findings::default();
     // Entries of a newer version follow rules that this one does not know.
     for Looked { ledger, read } in looked.iter().filter(|l| !l.read.newer) {
         let mut by_transcript: BTreeMap<&str, Vec<Selection<'_>>> = BTreeMap::new();
         for selection in read.all_selections() {
+            if scope.transcript.as_ref().is_some_and(|t| *t != selection.pending.body.transcript) {
+                continue;
+            }
             if selection.is_pending() {
                 let message = "not settled yet; `offshoot recover` completes or abandons it";
                 found.note("pending", ledger.path(), selection.pending, message);

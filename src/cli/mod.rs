@@ -16,12 +16,14 @@ use crate::{
 use args::{Cli, Command, Global};
 
 pub mod args;
+mod audit;
 mod chain;
 pub mod completions;
 mod demo;
 mod find;
 mod host;
 mod inspect;
+mod label;
 pub mod man;
 pub mod output;
 pub mod policy;
@@ -61,10 +63,10 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Chain(args) => chain::run(global, args),
         Command::Find(args) => find::run(global, args),
         Command::Resume(args) => resume::run(global, args),
-        Command::Label(_) => not_yet("label"),
+        Command::Label(args) => label::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Recover => undo::recover(global),
-        Command::Audit(_) => not_yet("audit"),
+        Command::Audit(command) => audit::run(global, command),
         Command::Policy(command) => policy::run(global, command),
         Command::Sessions(args) => sessions::run(global, args),
         Command::Demo(args) => demo::run(global, args),
@@ -79,10 +81,6 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
             output::bytes(&page).map(|()| ExitCode::SUCCESS)
         }
     }
-}
-
-fn not_yet(command: &str) -> Result<ExitCode> {
-    Err(Refusal::new(Code::Usage, format!("`{command}` is not part of this build")).into())
 }
 
 /// Help and version are data; anything else is a mistake on the command line, told on stderr and, where `--json` was

@@ -71,7 +71,7 @@ pub fn annotate(
 }
 
 /// The id under which a session's ledger and labels are kept: its records' session id, else the file's name.
-pub(super) fn session_key(t: &Transcript, path: &Path) -> String {
+pub fn session_key(t: &Transcript, path: &Path) -> String {
     match t.session_ids.first() {
         Some(id) => id.clone(),
         None => path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default(),

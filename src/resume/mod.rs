@@ -29,7 +29,7 @@ use crate::{
     topology::{Branch, ContinuedIn, Inspection},
 };
 
-pub use annotate::{Context as AnnotateContext, annotate};
+pub use annotate::{Context as AnnotateContext, annotate, session_key};
 pub use answer::{Answer, Resumed, resume_command};
 pub use chain::{Landing, Seedable, chain_digest, land, seedable};
 pub use observe::{Outcome, observe, outcome};

@@ -28,9 +28,9 @@ use crate::{
     support::fixture,
 };
 
-const SESSION: &str = "1bb69cdd-0645-4055-bb69-084226970ff8";
-const A: &str = "00000000-0000-4000-8000-000000000004";
-const B: &str = "00000000-0000-4000-8000-000000000006";
+pub const SESSION: &str = "1bb69cdd-0645-4055-bb69-084226970ff8";
+pub const A: &str = "00000000-0000-4000-8000-000000000004";
+pub const B: &str = "00000000-0000-4000-8000-000000000006";
 const POLICY: &str = r#"
 version = 1
 name = "test"
@@ -47,15 +47,15 @@ reason = "It has the name."
 keep = { label = "main", max_age = "3650d" }
 "#;
 
-struct Made {
+pub struct Made {
     dir: tempfile::TempDir,
-    transcript: PathBuf,
-    ledger: Ledger,
+    pub transcript: PathBuf,
+    pub ledger: Ledger,
 }
 
 impl Made {
     /// A two-branch session of real shape in a folder of its own, and an empty state directory.
-    fn new() -> Made {
+    pub fn new() -> Made {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::create_dir_all(root.join("chats")).unwrap();
@@ -65,12 +65,12 @@ impl Made {
         Made { dir, transcript, ledger }
     }
 
-    fn root(&self) -> PathBuf {
+    pub fn root(&self) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join("state")
     }
 
     /// Records a completed selection of leaf A, seeded as asked, by `--leaf` or by the policy.
-    fn select(&self, operation: &str, mode: SeedMode, by_policy: bool) -> Body {
+    pub fn select(&self, operation: &str, mode: SeedMode, by_policy: bool) -> Body {
         let dialect = dialect::of(Agent::Qwen);
         let snapshot = Snapshot::take(&self.transcript, dialect, true).unwrap();
         let t = &snapshot.transcript;
@@ -204,7 +204,7 @@ impl Made {
 
     fn audit(&self) -> (Findings, Findings) {
         let (shallow, looked) = verify(&self.root(), &Scope::default(), None).unwrap();
-        (shallow, deep(&self.root(), &looked).unwrap())
+        (shallow, deep(&self.root(), &looked, &Scope::default()).unwrap())
     }
 
     /// Both audits; asserts that the shallow one is content.
@@ -216,7 +216,7 @@ impl Made {
     }
 
     /// Edits the first entry as JSON and recomputes all hashes and heads.
-    fn forge(&self, edit: impl FnOnce(&mut Value)) {
+    pub fn forge(&self, edit: impl FnOnce(&mut Value)) {
         let mut l = lines(self.ledger.path());
         l[0] = reseal(&l[0], edit);
         rechain(&self.root(), &self.ledger, &l);

@@ -1,6 +1,7 @@
 //! All integration tests, in one binary.
 
 mod arrows;
+mod audit_cli;
 mod audit_deep;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
