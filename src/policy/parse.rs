@@ -2,11 +2,12 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
+use hashbrown::HashSet;
 use toml::de::DeTable;
 
 use super::{
     reader::{Field, Reader, Table},
-    render::{PolicyErrors, Problem, quote},
+    render::{PolicyErrors, quote},
     rule::{
         BranchPattern, Continued, Example, Expected, Fallback, Filter, Margin, Order, Policy, Rule,
         SeedPolicy, Tie, Transcript, When,
@@ -85,17 +86,16 @@ const REFUSALS: [(&str, &str); 4] = [
 pub fn parse(text: &str, path: &str) -> Result<Policy, PolicyErrors> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (document, syntax) = DeTable::parse_recoverable(text);
-    if !syntax.is_empty() {
-        let problems = syntax
-            .iter()
-            .map(|e| Problem::new(text, e.span().unwrap_or(text.len()..text.len()), e.message(), Vec::new()));
-        return Err(PolicyErrors::new(path, problems.collect()));
-    }
     let mut r = Reader::new(text);
-    let policy = policy(&mut r, document.get_ref(), path);
-    match policy {
-        Some(policy) if r.problems.is_empty() => Ok(policy),
-        _ => Err(PolicyErrors::new(path, r.problems)),
+    for error in &syntax {
+        r.wrong(error.span().unwrap_or(text.len()..text.len()), error.message());
+    }
+    if !r.is_fine() {
+        return Err(r.into_errors(path));
+    }
+    match policy(&mut r, document.get_ref(), path) {
+        Some(policy) if r.is_fine() => Ok(policy),
+        _ => Err(r.into_errors(path)),
     }
 }
 
@@ -161,20 +161,18 @@ fn rules<'t>(r: &mut Reader<'t>, top: &Table<'t>, fallback: Option<Fallback>) ->
         return Vec::new();
     };
     let tables = r.tables("`[[rule]]`", &field, RULE);
-    if tables.is_empty() && r.problems.is_empty() && fallback == Some(Fallback::Refuse) {
+    if tables.is_empty() && r.is_fine() && fallback == Some(Fallback::Refuse) {
         r.wrong(field.span, "the policy needs a `[[rule]]`, or a fallback that prompts");
     }
-    let mut names: Vec<String> = Vec::new();
+    let mut names = HashSet::new();
     let mut rules = Vec::with_capacity(tables.len());
     for table in &tables {
         rules.push(rule(r, table));
         if let Some(field) = table.get("name")
             && let Some(name) = field.value.as_str()
+            && !names.insert(name)
         {
-            if names.iter().any(|n| n == name) {
-                r.wrong(field.span, format!("two rules have the name {}", quote(name)));
-            }
-            names.push(name.to_owned());
+            r.wrong(field.span, format!("two rules have the name {}", quote(name)));
         }
     }
     rules

@@ -14,13 +14,17 @@ use toml::{
 use super::{
     duration,
     glob::Glob,
-    render::{Problem, quote},
+    render::{PolicyErrors, Problem, quote},
 };
+
+/// How many mistakes are told; a file with more is counted only, so that none costs more than it is worth.
+const MOST: usize = 100;
 
 /// The text and what is wrong with it so far.
 pub(super) struct Reader<'t> {
     text: &'t str,
-    pub(super) problems: Vec<Problem>,
+    problems: Vec<Problem>,
+    more: usize,
 }
 
 /// A table whose keys are being read.
@@ -65,7 +69,17 @@ impl<'t> Table<'t> {
 
 impl<'t> Reader<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Reader { text, problems: Vec::new() }
+        Reader { text, problems: Vec::new(), more: 0 }
+    }
+
+    /// Whether nothing is wrong so far.
+    pub(super) fn is_fine(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// Everything that is wrong.
+    pub(super) fn into_errors(self, path: &str) -> PolicyErrors {
+        PolicyErrors::new(path, self.problems, self.more)
     }
 
     /// The line of a byte, from 1.
@@ -79,11 +93,19 @@ impl<'t> Reader<'t> {
     }
 
     fn wrong_name(&mut self, span: Range<usize>, message: impl AsRef<str>, allowed: Vec<String>) {
-        self.problems.push(Problem::new(self.text, span, message.as_ref(), allowed));
+        if self.problems.len() < MOST {
+            self.problems.push(Problem::new(self.text, span, message.as_ref(), allowed));
+        } else {
+            self.more += 1;
+        }
     }
 
     /// Notes a name that is none of `allowed`, with the nearest of them.
     fn unknown(&mut self, span: Range<usize>, what: &str, found: &str, allowed: &[&str]) {
+        if self.problems.len() >= MOST {
+            self.more += 1;
+            return;
+        }
         let nearest = nearest(found, allowed).map_or(String::new(), |n| format!(", did you mean `{n}`?"));
         let allowed = allowed.iter().map(|&a| a.to_owned()).collect();
         self.wrong_name(span, format!("{what} {}{nearest}", quote(found)), allowed);

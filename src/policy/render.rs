@@ -52,18 +52,20 @@ impl Problem {
     }
 }
 
-/// All mistakes of a policy file, in the order of the text.
+/// The mistakes of a policy file, in the order of the text: all of them, or of very many the first that were found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyErrors {
     path: String,
     problems: Vec<Problem>,
+    more: usize,
 }
 
 impl PolicyErrors {
-    pub(super) fn new(path: &str, mut problems: Vec<Problem>) -> Self {
+    /// `more` were found beside `problems`.
+    pub(super) fn new(path: &str, mut problems: Vec<Problem>, more: usize) -> Self {
         problems.sort_by_key(|p| (p.line, p.column));
         problems.dedup();
-        PolicyErrors { path: clean(path), problems }
+        PolicyErrors { path: clean(path), problems, more }
     }
 
     /// The mistakes.
@@ -88,7 +90,7 @@ impl fmt::Display for PolicyErrors {
                 write!(f, "\n{gutter} = allowed: `{}`", allowed.join("`, `"))?;
             }
         }
-        match self.problems.len().saturating_sub(SHOWN) {
+        match self.problems.len().saturating_sub(SHOWN) + self.more {
             0 => Ok(()),
             more => write!(f, "\n\nand {more} more"),
         }
@@ -105,7 +107,7 @@ impl From<PolicyErrors> for Refusal {
             .map(|p| json!({"line": p.line, "column": p.column, "message": p.message, "allowed": p.allowed}))
             .collect();
         Refusal::new(Code::PolicyInvalid, errors.to_string())
-            .detail(json!({"path": errors.path, "problems": problems}))
+            .detail(json!({"path": errors.path, "problems": problems, "more": errors.more}))
     }
 }
 

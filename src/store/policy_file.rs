@@ -65,7 +65,7 @@ fn invalid(path: &Path, line: usize, column: usize, message: &str) -> Error {
     let path = path.display().to_string();
     Refusal::new(Code::PolicyInvalid, format!("{path}:{line}:{column}: {message}"))
         .detail(json!({"path": path,
-            "problems": [{"line": line, "column": column, "message": message, "allowed": []}]}))
+            "problems": [{"line": line, "column": column, "message": message, "allowed": []}], "more": 0}))
         .into()
 }
 

@@ -62,6 +62,23 @@ fn a_refusal_carries_every_problem() {
     assert!(key["allowed"].as_array().unwrap().contains(&"order".into()));
 }
 
+/// Each mistake costs a look at the text before it, so their number is bounded.
+#[test]
+fn of_very_many_mistakes_the_first_are_shown_and_the_rest_counted() {
+    for text in [
+        (0..50_000).map(|n| format!("k{n}=1\n")).collect::<String>(),
+        "[[rule]]\nname='r'\n".repeat(20_000),
+        "= 1\n".repeat(50_000),
+    ] {
+        let errors = policy::parse(&text, "p.toml").unwrap_err();
+        assert_eq!(errors.problems().len(), 100);
+        let shown = errors.to_string();
+        assert_eq!(shown.matches("p.toml:").count(), 20);
+        let more = shown.rsplit_once("\n\nand ").unwrap().1.strip_suffix(" more").unwrap();
+        assert!(more.parse::<usize>().unwrap() > 10_000, "{more}");
+    }
+}
+
 #[test]
 fn every_valid_policy_is_accepted() {
     let files = policies("policies/valid");
