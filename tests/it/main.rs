@@ -15,6 +15,7 @@ mod operations;
 mod oracle;
 mod pick;
 mod policy_cli;
+mod policy_docs;
 mod policy_evaluate;
 mod policy_explain;
 mod policy_files;
