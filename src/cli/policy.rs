@@ -14,14 +14,17 @@ use serde_json::Value;
 
 use super::{
     args::{Global, PolicyCommand},
+    host::{self, Outside},
     output,
+    session::{self, Digest},
     text::clean,
 };
 use crate::{
-    policy::{Expected, RuleResult, RuleTrace, Tie},
+    policy::{self, Expected, RuleResult, RuleTrace, Tie},
     record::RecordId,
     refusal::{Code, Refusal, Result},
-    store::{env::Env, policy_file, state::StateDir},
+    resume,
+    store::{lease, policy_file},
 };
 
 /// Runs one of the commands.
@@ -30,23 +33,45 @@ pub fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode> {
         PolicyCommand::Check { file } => check(file, global.json)?,
         PolicyCommand::Test { files } => test(files, global.json)?,
         PolicyCommand::Trust { file, revoke } => {
-            let root = match &global.state_dir {
-                Some(dir) => dir.clone(),
-                None => StateDir::default_root(&Env::read(|name| std::env::var_os(name)))?,
-            };
-            let state = StateDir::open(root)?;
+            let state = host::state_dir(global, &host::environment())?;
             let file = file.clone().unwrap_or_else(|| policy_file::of_project(Path::new("")));
             trust(state.root(), &file, *revoke, global.json)?
         }
-        PolicyCommand::Explain { .. } => {
-            return Err(Refusal::new(Code::Usage, "`policy explain` is not part of this build").into());
-        }
+        PolicyCommand::Explain { file, session } => explain_session(global, file, session.as_deref())?,
     };
     match &report.stdout {
         Stdout::Text(text) => output::text(text)?,
         Stdout::Json(document) => output::json(document)?,
     }
     Ok(ExitCode::from(report.code))
+}
+
+/// Gathers what `resume` would judge by, under no lease, and explains it.
+fn explain_session(global: &Global, file: &Path, session: Option<&str>) -> Result<Report> {
+    let (text, digest) = policy_file::read(file)?;
+    let path = file.display().to_string();
+    let policy = policy::parse(&text, &path)?;
+    let opened = session::open(global, session, Digest::Skip)?;
+    let transcript = lease::canonical(&opened.path)?;
+    let mut inspection = opened.inspect()?;
+    if inspection.branches.is_empty() {
+        return Err(Refusal::new(Code::NoLeaf, "the session has no leaf to judge").into());
+    }
+    let mut outside = Outside::open(global, Some(&transcript))?;
+    let t = &opened.snapshot.transcript;
+    let context =
+        resume::annotate(outside.state().root(), opened.dialect.agent(), &transcript, t, &mut inspection)?;
+    let inputs =
+        outside.with_host(|host| Ok(host.policy_inputs(t, &inspection, &context, &opened.client)))?;
+    Ok(explain(&Explain {
+        path: &path,
+        digest: &digest,
+        policy: &policy,
+        inspection: &inspection,
+        inputs: &inputs,
+        json: global.json,
+        redact: global.redact,
+    }))
 }
 
 /// What a command prints on stdout, and its exit status.

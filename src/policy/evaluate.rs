@@ -165,15 +165,16 @@ impl Judge<'_> {
     /// Which condition does not hold, in words.
     fn why_not(&self, when: &When) -> Option<String> {
         let leaves = self.branches.len() as u64;
+        let count = if leaves == 1 { "1 leaf is".to_owned() } else { format!("{leaves} leaves are") };
         let inputs = self.inputs;
         if !when.agent.is_empty() && !when.agent.iter().any(|a| a == inputs.agent.name()) {
             return Some(format!("the agent is {}", inputs.agent));
         }
         if let Some(min) = when.min_leaves.filter(|min| leaves < *min) {
-            return Some(format!("{leaves} leaves are fewer than `min_leaves` = {min}"));
+            return Some(format!("{count} fewer than `min_leaves` = {min}"));
         }
         if let Some(max) = when.max_leaves.filter(|max| leaves > *max) {
-            return Some(format!("{leaves} leaves are more than `max_leaves` = {max}"));
+            return Some(format!("{count} more than `max_leaves` = {max}"));
         }
         if !when.session.is_empty() && !when.session.iter().any(|g| g.matches(&inputs.session_id)) {
             return Some("the session matches no glob of `session`".to_owned());

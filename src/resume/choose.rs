@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::{
-    policy::{self, Inputs, Outcome},
-    record::{Agent, RecordId},
+    policy::{self, Outcome},
+    record::RecordId,
     refusal::{Code, Refusal, Result},
     resume::{Host, PolicyFile, Request, Selector, annotate::Context, undo},
     selection::{DecidedBy, DecidedKind, PolicyRef},
@@ -36,7 +36,6 @@ impl Choice {
 /// Chooses one leaf or refuses. Nothing is ever guessed.
 pub(super) fn choose(
     request: &Request,
-    agent: Agent,
     host: &mut Host<'_>,
     t: &Transcript,
     inspection: &Inspection,
@@ -52,7 +51,7 @@ pub(super) fn choose(
             let leaf = resolve_leaf(t, &Tree::new(t), Some(text))?;
             Ok(Choice::without_policy(t.id(leaf), DecidedKind::Leaf))
         }
-        Selector::Policy(file) => by_policy(file, agent, host, inspection, context, request),
+        Selector::Policy(file) => by_policy(file, host, t, inspection, context, request),
         Selector::Undo => {
             let leaf = undo::leaf_before(t, context, &inspection.transcript)?;
             Ok(Choice::without_policy(leaf, DecidedKind::Undo))
@@ -77,25 +76,15 @@ fn by_person(host: &mut Host<'_>, inspection: &Inspection) -> Result<Choice> {
 
 fn by_policy(
     file: &PolicyFile,
-    agent: Agent,
     host: &mut Host<'_>,
+    t: &Transcript,
     inspection: &Inspection,
     context: &Context,
     request: &Request,
 ) -> Result<Choice> {
     let path = file.path.display().to_string();
     let policy = policy::parse(&file.text, &path).map_err(Refusal::from)?;
-    let cwd = request.client.project.clone().or_else(|| newest_cwd(inspection));
-    let inputs = Inputs {
-        now: host.now(),
-        agent,
-        session_id: inspection.session_id.clone(),
-        git_branch: cwd.as_deref().and_then(|cwd| (host.git_branch)(cwd)),
-        cwd,
-        recorded: context.recorded.clone(),
-        labels: context.labels.clone(),
-        client_version: request.client.version.clone(),
-    };
+    let inputs = host.policy_inputs(t, inspection, context, &request.client);
     let verdict = policy::evaluate(&policy, inspection, &inputs);
     let reference = |rule: Option<&String>, reason: Option<&String>| {
         Some(PolicyRef {
@@ -126,10 +115,6 @@ fn by_policy(
         trace: encode(serde_json::to_value(&verdict)),
         inputs: encode(serde_json::to_value(&inputs)),
     })
-}
-
-fn newest_cwd(inspection: &Inspection) -> Option<String> {
-    inspection.branches.iter().find_map(|b| b.cwd.clone())
 }
 
 fn several_leaves(inspection: &Inspection, branches: &[Branch]) -> crate::refusal::Error {

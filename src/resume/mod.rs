@@ -7,6 +7,7 @@ mod annotate;
 mod answer;
 mod chain;
 mod choose;
+mod inputs;
 mod observe;
 mod operation;
 mod pending;

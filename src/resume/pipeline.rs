@@ -154,7 +154,7 @@ fn decide(request: &Request, host: &mut Host<'_>) -> Result<Decided> {
     loop {
         let session = open(&target, request, host)?;
         let t = &session.snapshot.transcript;
-        let choice = choose(request, target.agent, host, t, &session.inspection, &session.context)?;
+        let choice = choose(request, host, t, &session.inspection, &session.context)?;
         seen.insert(session.snapshot.path.clone());
         if wanted == SeedMode::Fork
             && let Some(child) = next_in_line(request, host, &session, &choice)?

@@ -64,3 +64,83 @@ fn the_project_s_policy_is_what_trust_means_by_default() {
     let again = env.run(&["policy", "trust", "--revoke"]).code(2);
     assert_eq!(again.stderr, "error: `.offshoot/policy.toml` is not trusted\n");
 }
+
+/// A shipped session, moved into the folder of this test.
+fn session(env: &TestEnv, name: &str) -> String {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("policies/examples").join(name);
+    let project = env.path("work").display().to_string();
+    let text = fs::read_to_string(shipped).unwrap();
+    assert!(text.contains("/home/ada/parcel-api"));
+    env.write(&format!("sessions/{name}"), text.replace("/home/ada/parcel-api", &project))
+}
+
+#[test]
+fn explain_judges_a_session_by_what_resume_would_read() {
+    let env = TestEnv::new();
+    let file = session(&env, "two-branches.jsonl");
+    let before = fs::read(&file).unwrap();
+    env.write("work/.git/HEAD", "ref: refs/heads/main\n");
+    let policy = env.write(
+        "p.toml",
+        "version = 1\nreason = 'r'\n[[rule]]\nname = 'here'\nreason = 'b'\n\
+         keep = { git_branch = 'current' }\norder = 'oldest'\n",
+    );
+    let ran = env.run(&["policy", "explain", &policy, &file]).code(0);
+    let chosen = "verdict: leaf `a3000000-0000-4000-8000-000000000000` by rule `here`: b\n";
+    assert!(ran.stdout.contains(chosen), "{}", ran.stdout);
+    let json = env.run(&["policy", "explain", &policy, &file, "--json"]).code(0).json();
+    assert_eq!(json["schema"], "offshoot.policy-explain/1");
+    assert_eq!(json["inputs"]["gitBranch"], "main");
+    assert_eq!(json["inputs"]["clientVersion"], "0.24.4");
+    let hidden = env.run(&["policy", "explain", &policy, &file, "--json", "--redact"]).code(0).json();
+    assert_eq!((&hidden["inputs"]["gitBranch"], &hidden["inputs"]["cwd"]), (&().into(), &().into()));
+    assert_eq!(hidden["outcome"], json["outcome"]);
+    // On another branch the leaves are not those of the checked-out one.
+    env.write("work/.git/HEAD", "ref: refs/heads/other\n");
+    let ran = env.run(&["policy", "explain", &policy, &file]).code(0);
+    assert!(ran.stdout.contains("verdict: `policy-no-match`"), "{}", ran.stdout);
+    assert_eq!(fs::read(&file).unwrap(), before);
+    assert!(!env.path("state/ledger").exists(), "nothing is recorded");
+}
+
+#[test]
+fn resume_refuses_by_policy_with_its_trace() {
+    let env = TestEnv::new();
+    let shipped =
+        |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("policies").join(name).display().to_string();
+    for (policy, name, code) in [
+        ("strict.toml", "two-branches.jsonl", "policy-no-match"),
+        ("newest.toml", "two-writers.jsonl", "policy-ambiguous"),
+        ("ask.toml", "two-branches.jsonl", "not-a-terminal"),
+    ] {
+        let file = session(&env, name);
+        let args = ["resume", &file, "--policy", &shipped(policy), "--json"];
+        let json = env.run(&args).code(3).json();
+        assert_eq!(json["refusal"]["code"], code, "{json}");
+        assert_eq!(json["refusal"]["detail"]["trace"].as_array().unwrap().len(), 1, "{json}");
+    }
+    let file = session(&env, "two-branches.jsonl");
+    let json = env.run(&["resume", &file, "--policy", &shipped("most-work.toml"), "--json"]).code(0).json();
+    assert_eq!(json["leafUuid"], "a3000000-0000-4000-8000-000000000000");
+    assert_eq!(json["decidedBy"]["policy"]["rule"], "most-messages");
+}
+
+#[test]
+fn a_cloned_repository_does_not_steer_an_unattended_resume() {
+    let env = TestEnv::new();
+    let file = session(&env, "two-branches.jsonl");
+    let policy = env.write(
+        "work/.offshoot/policy.toml",
+        "version = 1\nreason = 'r'\n[[rule]]\nname = 'last'\nreason = 'b'\norder = 'file-last'\n",
+    );
+    let ran = env.run(&["resume", &file, "--seed", "none"]).code(3);
+    assert!(ran.stderr.contains("is not trusted and was not used"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: the session has 2 leaves"), "{}", ran.stderr);
+    let trusted = env.run(&["policy", "trust"]).code(0);
+    assert!(trusted.stdout.contains("is trusted as it is now"), "{}", trusted.stdout);
+    let json = env.run(&["resume", &file, "--seed", "none", "--json"]).code(0).json();
+    assert_eq!(json["decidedBy"]["policy"]["rule"], "last");
+    fs::write(&policy, fs::read_to_string(&policy).unwrap() + "# edited\n").unwrap();
+    let ran = env.run(&["resume", &file, "--seed", "none"]).code(3);
+    assert!(ran.stderr.contains("is not trusted and was not used"), "{}", ran.stderr);
+}

@@ -32,8 +32,15 @@ fn explained(policy: &str, session_name: &str, json: bool) -> String {
         client_version: None,
     };
     let (path, digest) = ("p.toml", "blake3:00");
-    let report =
-        explain(&Explain { path, digest, policy: &policy, inspection: &inspection, inputs: &inputs, json });
+    let report = explain(&Explain {
+        path,
+        digest,
+        policy: &policy,
+        inspection: &inspection,
+        inputs: &inputs,
+        json,
+        redact: false,
+    });
     assert_eq!(report.code, 0);
     report.stdout.to_string()
 }

@@ -28,6 +28,8 @@ pub struct Explain<'a> {
     pub inputs: &'a Inputs,
     /// One JSON document instead of text.
     pub json: bool,
+    /// Leave out what says where the conversation took place, and the person's names for branches.
+    pub redact: bool,
 }
 
 /// `policy explain FILE [SESSION]`.
@@ -48,7 +50,7 @@ pub fn explain(e: &Explain<'_>) -> Report {
             "schema": "offshoot.policy-explain/1",
             "policy": {"path": e.path, "digest": e.digest, "name": e.policy.name, "reason": e.policy.reason},
             "sessionId": e.inspection.session_id,
-            "inputs": e.inputs,
+            "inputs": shown_inputs(e),
             "outcome": verdict.outcome,
             "rules": verdict.trace,
             "leaves": rows,
@@ -57,6 +59,15 @@ pub fn explain(e: &Explain<'_>) -> Report {
         Stdout::Text(text(e, &verdict.trace, &verdict.outcome, &leaves, &columns))
     };
     Report { stdout, code: 0 }
+}
+
+fn shown_inputs(e: &Explain<'_>) -> Inputs {
+    let mut inputs = e.inputs.clone();
+    if e.redact {
+        (inputs.cwd, inputs.git_branch) = (None, None);
+        inputs.labels.clear();
+    }
+    inputs
 }
 
 /// What a rule did to one leaf.
