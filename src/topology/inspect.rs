@@ -46,6 +46,7 @@ pub fn inspect(
     for (number, (&leaf, &terminal)) in leaves.leaves.iter().zip(&leaves.terminals).enumerate() {
         let ix = segments.of(leaf).expect("BUG: a leaf has a segment");
         let mut branch = relations.branch(number, leaf, ix);
+        summaries.next_leaf();
         branch.started_at = summaries.time(chain_start(nodes, segments, ix))?.unwrap_or_default();
         branch.updated_at = summaries.time(terminal)?.unwrap_or_default();
         let message = summaries.last_message(ix)?;

@@ -80,7 +80,10 @@ pub(super) struct Summaries<'a> {
     nodes: &'a Nodes<'a>,
     segments: &'a Segments,
     pub bodies: Bodies<'a>,
+    /// Texts of nodes that several leaves share; kept, because each of those leaves may ask.
     texts: HashMap<Node, String>,
+    /// Texts of nodes of the leaf that is being looked at.
+    own_texts: Vec<(Node, String)>,
     blank: Bits,
     times: HashMap<Node, Option<String>>,
     prompts: Nearest,
@@ -96,6 +99,7 @@ impl<'a> Summaries<'a> {
             segments,
             bodies,
             texts: HashMap::new(),
+            own_texts: Vec::new(),
             blank: Bits::new(nodes.len()),
             times: HashMap::new(),
             prompts: Nearest::new(len),
@@ -110,8 +114,23 @@ impl<'a> Summaries<'a> {
             return Ok(known.clone());
         }
         let time = self.bodies.get(self.nodes.first(n))?.timestamp.clone();
-        self.times.insert(n, time.clone());
+        if self.shared(n) {
+            self.times.insert(n, time.clone());
+        }
         Ok(time)
+    }
+
+    /// Forgets what only the last leaf could ask for.
+    pub fn next_leaf(&mut self) {
+        self.own_texts.clear();
+    }
+
+    fn shared(&self, n: Node) -> bool {
+        self.segments.of(n).is_some_and(|s| self.segments.get(s).leaves > 1)
+    }
+
+    fn known_text(&self, n: Node) -> Option<&String> {
+        self.texts.get(&n).or_else(|| self.own_texts.iter().find(|(own, _)| *own == n).map(|(_, text)| text))
     }
 
     /// The first text of a person in the distinct part of a leaf.
@@ -132,7 +151,7 @@ impl<'a> Summaries<'a> {
         }
         for n in candidates.into_iter().rev() {
             if self.speaks(n, Voice::Person)? {
-                return Ok(self.texts.get(&n).cloned());
+                return Ok(self.known_text(n).cloned());
             }
         }
         Ok(None)
@@ -143,7 +162,7 @@ impl<'a> Summaries<'a> {
         let mut memo = std::mem::take(&mut self.prompts);
         let found = self.nearest(&mut memo, leaf, &mut |s, n| s.speaks(n, Voice::Person));
         self.prompts = memo;
-        Ok(found?.and_then(|n| self.texts.get(&n).cloned()))
+        Ok(found?.and_then(|n| self.known_text(n).cloned()))
     }
 
     /// The latest text of the model on the chain that is no thought.
@@ -151,7 +170,7 @@ impl<'a> Summaries<'a> {
         let mut memo = std::mem::take(&mut self.replies);
         let found = self.nearest(&mut memo, leaf, &mut |s, n| s.speaks(n, Voice::Model));
         self.replies = memo;
-        Ok(found?.and_then(|n| self.texts.get(&n).cloned()))
+        Ok(found?.and_then(|n| self.known_text(n).cloned()))
     }
 
     /// The last user, assistant or tool-result record of the chain.
@@ -171,12 +190,16 @@ impl<'a> Summaries<'a> {
         if !of_voice || self.blank.get(n) {
             return Ok(false);
         }
-        if self.texts.contains_key(&n) {
+        if self.known_text(n).is_some() {
             return Ok(true);
         }
         match self.bodies.text(n)? {
             Some(text) => {
-                self.texts.insert(n, text);
+                if self.shared(n) {
+                    self.texts.insert(n, text);
+                } else {
+                    self.own_texts.push((n, text));
+                }
                 Ok(true)
             }
             None => {

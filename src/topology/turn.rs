@@ -3,7 +3,7 @@
 //! Calls are met in chain order. A call opens its id, a response closes its id and every call without an id. The set
 //! of open ids at a branch point is shared by all leaves below it, so the tree of leaves is walked once, depth first,
 //! and what a segment changed is taken back when it is left. Segments above the last prompt of every leaf are not
-//! decoded at all, and neither are responses while nothing is open.
+//! decoded at all, and neither are responses while nothing is open, nor leaves that end with a call.
 
 use std::{io, rc::Rc};
 
@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use super::{
     leaves::Leaves,
     nodes::{NONE, Node, Nodes},
-    segments::{SegIx, Segments},
+    segments::{SegIx, Segment, Segments},
     summary::Bodies,
 };
 use crate::transcript::Flags;
@@ -138,6 +138,14 @@ impl Walk<'_, '_> {
     fn enter(&mut self, ix: SegIx) -> io::Result<()> {
         let seg = self.segments.get(ix);
         let nodes = self.nodes;
+        let leaf = (seg.leaves == 1 && seg.cycle.is_none())
+            .then(|| self.segments.by_place[seg.leaf_from as usize] as usize);
+        if let Some(leaf) = leaf
+            && self.ends_with_call(seg)
+        {
+            self.result[leaf] = true;
+            return Ok(());
+        }
         // From the last prompt on, root first.
         let mut path: Vec<Node> = Vec::new();
         for n in seg.upward(nodes) {
@@ -166,11 +174,28 @@ impl Walk<'_, '_> {
                 self.undo.push((true, id));
             }
         }
-        let is_leaf = seg.leaves == 1 && seg.cycle.is_none();
-        if is_leaf {
-            self.result[self.segments.by_place[seg.leaf_from as usize] as usize] = !self.open.is_empty();
+        if let Some(leaf) = leaf {
+            self.result[leaf] = !self.open.is_empty();
         }
         Ok(())
+    }
+
+    /// Whether a call stands below the last response, so that it is open whatever its id is.
+    fn ends_with_call(&self, seg: &Segment) -> bool {
+        let nodes = self.nodes;
+        for n in seg.upward(nodes) {
+            let any = |flag| nodes.voices(n).any(|ix| nodes.t.record(ix).flags.has(flag));
+            if any(Flags::RESPONSE) {
+                return false;
+            }
+            if any(Flags::CALL) {
+                return true;
+            }
+            if nodes.is_prompt(n) {
+                return false;
+            }
+        }
+        false
     }
 
     /// A cycle stands on the chain as a whole, and which member comes first depends on where the leaf enters. Running
