@@ -37,3 +37,4 @@ mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
 mod vectors;
+mod work;
