@@ -128,15 +128,30 @@ pub fn alive(pid: u32, start: Option<&str>) -> bool {
 pub fn user() -> String {
     let uid = rustix::process::geteuid().as_raw();
     let passwd = fs::read("/etc/passwd").unwrap_or_default();
-    name_of(uid, &String::from_utf8_lossy(&passwd)).unwrap_or_else(|| uid.to_string())
+    entry_of(uid, &String::from_utf8_lossy(&passwd)).map_or_else(|| uid.to_string(), |(name, _)| name)
 }
 
+/// The user's home by `/etc/passwd`, for where `HOME` is not set.
 #[cfg(unix)]
-fn name_of(uid: u32, passwd: &str) -> Option<String> {
+pub fn home() -> Option<std::path::PathBuf> {
+    let passwd = fs::read("/etc/passwd").ok()?;
+    let (_, home) = entry_of(rustix::process::geteuid().as_raw(), &String::from_utf8_lossy(&passwd))?;
+    Some(std::path::PathBuf::from(home)).filter(|h| h.is_absolute())
+}
+
+/// The user's home: not known here without a variable.
+#[cfg(not(unix))]
+pub fn home() -> Option<std::path::PathBuf> {
+    None
+}
+
+/// Name and home of a user, from lines `name:password:uid:gid:comment:home:shell`.
+#[cfg(unix)]
+fn entry_of(uid: u32, passwd: &str) -> Option<(String, String)> {
     passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid) && !name.is_empty()).then(|| name.to_owned())
+        let fields: Vec<&str> = line.split(':').collect();
+        let (name, home) = (fields.first()?, fields.get(5)?);
+        (fields[2].parse() == Ok(uid) && !name.is_empty()).then(|| ((*name).to_owned(), (*home).to_owned()))
     })
 }
 
@@ -162,8 +177,8 @@ mod tests {
     #[cfg(unix)]
     fn names_are_found_by_number() {
         let passwd = "root:x:0:0::/root:/bin/sh\nbroken\nann:x:1000:1000::/home/ann:/bin/sh\n";
-        assert_eq!(name_of(1000, passwd).as_deref(), Some("ann"));
-        assert_eq!(name_of(7, passwd), None);
+        assert_eq!(entry_of(1000, passwd), Some(("ann".to_owned(), "/home/ann".to_owned())));
+        assert_eq!(entry_of(7, passwd), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     refusal::{Code, Fault, Refusal, Result},
-    store::{env::Env, state::unsafe_path},
+    store::{env::Env, process, state::unsafe_path},
 };
 
 /// The two folders that everything of Qwen Code lies in.
@@ -30,9 +30,11 @@ impl QwenDirs {
     /// files, its system-wide settings and variables inside the setting are left out of account.
     ///
     /// # Errors
-    /// `usage` if there is neither `QWEN_HOME` nor `HOME`.
+    /// `usage` if there is neither `QWEN_HOME` nor any home.
     pub fn from_env(env: &Env, cwd: &Path) -> Result<QwenDirs> {
-        let home_dir = env.home.as_deref();
+        // The client asks the user database too where `HOME` is not set.
+        let looked_up = if env.home.is_none() && env.qwen_home.is_none() { process::home() } else { None };
+        let home_dir = env.home.as_deref().or(looked_up.as_deref());
         let home = match (&env.qwen_home, home_dir) {
             (Some(dir), _) => absolute(dir, home_dir, cwd),
             (None, Some(home)) => home.join(".qwen"),
@@ -357,6 +359,10 @@ mod tests {
         set(cwd.join(".qwen/settings.json"), "$HOME/x");
         let found = QwenDirs::from_env(&env(&[]), &cwd).unwrap();
         assert_eq!((found.runtime, found.notes.len()), (cwd.join("user"), 1));
-        assert_eq!(QwenDirs::from_env(&Env::default(), &cwd).unwrap_err().code(), "usage");
+        let without = QwenDirs::from_env(&Env::default(), &cwd).map(|d| d.home);
+        match process::home() {
+            Some(home) => assert_eq!(without.unwrap(), home.join(".qwen")),
+            None => assert_eq!(without.unwrap_err().code(), "usage"),
+        }
     }
 }
