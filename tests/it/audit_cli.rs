@@ -234,3 +234,77 @@ fn labels_are_set_shown_and_removed() {
     assert_eq!(label(A, "\u{1b}[2J", 2)["refusal"]["code"], "usage");
     assert!(labels::read(&made.root(), Agent::Qwen, SESSION).unwrap().is_empty());
 }
+
+/// The real pipeline on a copy of a two-branch session.
+struct Session {
+    env: TestEnv,
+    path: String,
+}
+
+impl Session {
+    fn new() -> Session {
+        let env = TestEnv::new();
+        let bytes =
+            fs::read(crate::support::fixture("cases/qwen/c-baseline-two-branch/transcript.jsonl")).unwrap();
+        let path = env.write(&format!("work/chats/{SESSION}.jsonl"), bytes);
+        Session { env, path }
+    }
+
+    fn resume(&self, operation: &str, args: &[&str]) -> Value {
+        let all = [&["resume", &self.path, "--operation-id", operation, "--json"], args].concat();
+        self.env.run(&all).code(0).json()
+    }
+
+    fn deep(&self, code: i32) -> Value {
+        self.env.run(&["audit", "verify", "--deep", "--json"]).code(code).json()
+    }
+}
+
+fn codes<'a>(document: &'a Value, what: &str) -> Vec<&'a str> {
+    document[what].as_array().unwrap().iter().map(|f| f["code"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_resume_records_passes_the_deep_audit_until_somebody_touches_it() {
+    let s = Session::new();
+    let policy = s.env.write("work/p.toml", include_str!("../../policies/sticky.toml"));
+    s.resume("fork", &["--leaf", A]);
+    s.resume("place", &["--leaf", A, "--seed", "in-place"]);
+    s.resume("again", &["--leaf", A, "--seed", "in-place"]);
+    s.resume("none", &["--leaf", A, "--seed", "none"]);
+    s.resume("policy", &["--policy", &policy]);
+    let _ = s.env.run(&["undo", &s.path]).code(0);
+    let found = s.deep(0);
+    assert_eq!(codes(&found, "findings"), [""; 0]);
+    assert_eq!(
+        codes(&found, "notes"),
+        ["superseded", "superseded", "superseded", "superseded", "superseded", "not-yet"]
+    );
+    let by_policy = s.env.run(&["audit", "list", "--decided-by", "policy", "--json"]).code(0).json();
+    assert_eq!(operations(&by_policy), ["policy"]);
+    let undone = s.env.run(&["audit", "list", "--decided-by", "undo", "--json"]).code(0).json();
+    assert_eq!(undone["selections"][0]["leafUuid"], B);
+
+    // The bytes that all choices were made from are edited: all of them say so.
+    let text = fs::read_to_string(&s.path).unwrap();
+    fs::write(&s.path, text.replace("BRANCH-A-Q", "BRANCH-X-Q")).unwrap();
+    assert_eq!(codes(&s.deep(5), "findings"), ["transcript-changed"; 6]);
+    fs::remove_file(&s.path).unwrap();
+    assert_eq!(codes(&s.deep(0), "notes"), ["transcript-gone"; 6]);
+}
+
+#[test]
+fn a_label_is_an_input_that_the_audit_can_ask_again() {
+    let s = Session::new();
+    let _ = s.env.run(&["label", &s.path, A, "main line"]).code(0);
+    let policy = s.env.write(
+        "work/p.toml",
+        "version = 1\nname = \"l\"\nreason = \"r\"\n[[rule]]\nname = \"labelled\"\nreason = \"It is named.\"\nkeep = { label = \"main line\" }\n[seed]\nmode = \"none\"\n",
+    );
+    assert_eq!(s.resume("op", &["--policy", &policy])["leafUuid"], A);
+    // Labels and policy files may change afterwards: what counted is recorded and kept.
+    let _ = s.env.run(&["label", &s.path, A, ""]).code(0);
+    fs::remove_file(&policy).unwrap();
+    let found = s.deep(0);
+    assert_eq!((codes(&found, "findings"), codes(&found, "notes")), (vec![], vec!["not-yet"]));
+}

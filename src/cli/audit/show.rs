@@ -129,7 +129,7 @@ fn page(d: &Document<'_>, paint: Paint) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{} ({})", paint.bold(&format!("operation {}", clean(d.operation_id))), d.state);
     let mut line = |name: &str, value: &str| {
-        let _ = writeln!(out, "  {name:<12}{}", clean(value));
+        let _ = writeln!(out, "  {name:<14}{}", clean(value));
     };
     line("agent", d.agent.name());
     line("session", d.session_id);
