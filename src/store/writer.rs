@@ -6,13 +6,14 @@
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
-    io::{Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
 
 use super::{
+    faults,
     file::{identity, require_regular},
     snapshot::Snapshot,
 };
@@ -107,10 +108,13 @@ impl Appender {
         still_ours()?;
         self.check()?;
         let offset = self.len;
-        let written = self.file.write(bytes).map_err(Error::io("append to", &self.path))?;
+        faults::halfway("append-half", bytes, |half| self.file.write_all(half))
+            .map_err(Error::io("append to", &self.path))?;
+        let written = self.write_once(bytes)?;
         if written != bytes.len() {
             return Err(self.cut_short(offset, written, bytes.len()));
         }
+        faults::point("append-unsynced").map_err(Error::io("sync", &self.path))?;
         self.file.sync_data().map_err(Error::io("sync", &self.path))?;
         self.len += bytes.len() as u64;
         self.written += bytes.len() as u64;
@@ -124,6 +128,16 @@ impl Appender {
             return Err(self.raced(why, offset, bytes.len() as u64));
         }
         self.still_named()
+    }
+
+    /// One write, so that whoever appends at the same time lands before or after it and never inside.
+    fn write_once(&mut self, bytes: &[u8]) -> Result<usize> {
+        loop {
+            match self.file.write(bytes) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                written => return written.map_err(Error::io("append to", &self.path)),
+            }
+        }
     }
 
     /// A write that the disk had no room for: our fragment is taken back if nothing stands behind it.
@@ -197,7 +211,7 @@ impl Appender {
         let mut file = &self.file;
         let mut hasher = blake3::Hasher::new();
         file.seek(SeekFrom::Start(0)).map_err(Error::io("read", &self.path))?;
-        std::io::copy(&mut file.take(self.len), &mut hasher).map_err(Error::io("read", &self.path))?;
+        io::copy(&mut file.take(self.len), &mut hasher).map_err(Error::io("read", &self.path))?;
         Ok(hasher)
     }
 

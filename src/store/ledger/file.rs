@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -132,6 +132,8 @@ impl Ledger {
             line.push(b'\n');
             self.poisoning(|| {
                 self.reach("ledger-before-line")?;
+                faults::halfway("ledger-line-half", &line, |half| file.write_all(half))
+                    .map_err(Error::io("append to", &self.path))?;
                 append_once(file, &self.path, &line)?;
                 self.reach("ledger-line-unsynced")?;
                 file.sync_all().map_err(Error::io("sync", &self.path))?;

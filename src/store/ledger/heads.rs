@@ -1,7 +1,10 @@
 //! `heads.jsonl`: one line for each entry of any ledger, so that a ledger that was cut or whose last line was
 //! edited is found out.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
@@ -11,6 +14,7 @@ use crate::{
     refusal::{Error, Result},
     store::{
         atomic::append_once,
+        faults,
         private::{self, Lock, Mode, Torn},
     },
 };
@@ -90,6 +94,8 @@ pub(super) fn append(root: &Path, head: &Head) -> Result<Option<PathBuf>> {
     };
     let mut line = serde_json::to_vec(head).expect("BUG: a head is always JSON");
     line.push(b'\n');
+    faults::halfway("head-half", &line, |half| file.write_all(half))
+        .map_err(Error::io("append to", &path))?;
     append_once(&file, &path, &line)?;
     file.sync_all().map_err(Error::io("sync", &path))?;
     private::sync_parent(&path)?;

@@ -10,7 +10,7 @@ use std::{
 use super::home::QwenDirs;
 use crate::{
     refusal::{Error, Result},
-    store::{atomic::sync_dir, file::require_regular},
+    store::{atomic::sync_dir, faults, file::require_regular},
 };
 
 /// Copies that are removed again unless they are kept.
@@ -60,7 +60,7 @@ pub fn copy_backups(dirs: &QwenDirs, from: &str, to: &str, names: &[String]) -> 
     copied.folder = Some(target.clone());
     for name in names {
         match copy(&source.join(name), &target.join(name)) {
-            Ok(true) => {}
+            Ok(true) => faults::point("backup-copied").map_err(Error::io("copy to", &target))?,
             Ok(false) => copied
                 .notes
                 .push(format!("backup `{name}` is missing; that file cannot be rewound in the child")),

@@ -23,6 +23,7 @@ use crate::{
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     store::{
         atomic::{Staged, sync_dir},
+        faults,
         file::identity,
         owner::OwnerDesc,
         process::{self, Machine},
@@ -289,8 +290,12 @@ impl LockFile {
         let mut staged = Staged::create(dir, temporary)?;
         staged.write_all(&self.raw).map_err(Error::io("write", staged.path()))?;
         staged.finish()?;
+        faults::point("agent-lock-staged").map_err(Error::io("write", staged.path()))?;
         match fs::hard_link(staged.path(), name) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                faults::point("agent-lock-linked").map_err(Error::io("create", name))?;
+                Ok(true)
+            }
             // Over a network the answer to a link that was made can be lost.
             Err(_) if self.is_ours(name) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -317,6 +322,7 @@ impl LockFile {
         let before = fs::symlink_metadata(&self.path).ok().as_ref().map(identity);
         let retired = self.beside(&format!("released.{}", encoded(&self.owner_id)));
         fs::rename(&self.path, &retired).map_err(Error::io("release", &self.path))?;
+        faults::point("agent-lock-retired").map_err(Error::io("release", &self.path))?;
         let after = fs::symlink_metadata(&retired).ok().as_ref().map(identity);
         if before != after || !self.is_ours(&retired) {
             // Replaced between the look and the rename: what was moved is somebody else's.
@@ -333,6 +339,19 @@ impl LockFile {
         let _ = self.give_back();
         let _ = recover_at(&self.path, &self.owner_id);
     }
+}
+
+/// Whether anything of a lock is there, whosever it is.
+///
+/// # Errors
+/// `unsafe-path` for an id that is none; `io`.
+pub fn lock_remains(place: &Place) -> Result<bool> {
+    checked(&place.session_id)?;
+    let lock = place.lock_path();
+    let (Some(dir), Some(name)) = (lock.parent(), lock.file_name().and_then(|n| n.to_str())) else {
+        return Ok(false);
+    };
+    Ok(entries(dir)?.iter().any(|(there, _)| there.starts_with(name)))
 }
 
 /// Removes what a crashed `offshoot` left of a lock: the lock itself, its temporary file and its traces of reclaiming,
