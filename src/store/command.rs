@@ -12,7 +12,10 @@ use std::{
     process::{Child, Command, ExitStatus},
 };
 
-use crate::refusal::{Error, Fault, FaultCode, Result};
+use crate::{
+    refusal::{Error, Fault, FaultCode, Result},
+    store::atomic::remove_if_there,
+};
 
 /// The hidden subcommand that waits at the gate.
 pub const GATE: &str = "__gate";
@@ -146,6 +149,11 @@ fn exit_code(status: ExitStatus) -> i32 {
 #[cfg(unix)]
 fn make_gate(pipe: &Path) -> Result<Option<File>> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
+    // One that a killed run of the same operation left, and what it said: nobody reads them any more, because the
+    // operation's lock is ours.
+    for stale in [pipe.to_owned(), error_file(pipe)] {
+        remove_if_there(&stale)?;
+    }
     mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .map_err(|e| Error::io("create", pipe)(e.into()))?;
     let gate = File::options().read(true).write(true).open(pipe).map_err(Error::io("open", pipe))?;

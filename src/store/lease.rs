@@ -12,6 +12,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
@@ -51,7 +52,8 @@ pub struct Lease {
     lock: PathBuf,
     file: File,
     owner: Owner,
-    previous: Option<Owner>,
+    /// Whether the transcript may end in a torn line, of a writer that died or of ours.
+    unmended: AtomicBool,
     notes: Vec<String>,
     now: Timestamp,
 }
@@ -123,10 +125,31 @@ impl Lease {
         &self.notes
     }
 
-    /// Whether the previous owner was a writer that ended without giving its lease back: the transcript may end in
-    /// a torn line, which the next owner mends with a newline.
+    /// Whether an earlier owner was a writer that ended without giving its lease back: the transcript may end in
+    /// a torn line, which the next owner mends with a newline. The mark outlives owners that do not get as far as
+    /// [`Lease::mended`].
     pub fn previous_writer_died(&self) -> bool {
-        self.previous.as_ref().is_some_and(|o| o.kind == OwnerKind::Writer)
+        self.unmended.load(Ordering::SeqCst)
+    }
+
+    /// The transcript ends in a whole line: nothing is left to the next owner.
+    pub fn mended(&self) {
+        self.unmended.store(false, Ordering::SeqCst);
+    }
+
+    /// A write of ours failed half way: the next owner is to look at the end of the transcript.
+    pub fn leave_unmended(&self) {
+        self.unmended.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the lock file of a transcript says that a writer had it last, living or dead. Takes no lock.
+    pub fn marked_by_writer(transcript: &Path, state: &StateDir) -> bool {
+        let there = |lock: PathBuf| {
+            let mut file = OpenOptions::new().read(true).open(&lock).ok()?;
+            read_owner(&mut file, &lock).ok()?
+        };
+        let owner = there(beside(transcript)).or_else(|| there(in_state(transcript, state)));
+        owner.is_some_and(|o| o.kind == OwnerKind::Writer)
     }
 
     /// Checks that the lock file that we hold is still the one that others would lock. To be called before each write.
@@ -190,6 +213,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if self.owner.kind == OwnerKind::Writer && self.previous_writer_died() {
+            return;
+        }
         // Blanked while the lock is still ours. If that fails, or the machine stops before it is on disk, a record
         // is left over that nobody believes without a live command behind it.
         let _ = write_owner(&mut self.file, &self.lock, None);
@@ -223,13 +249,18 @@ fn try_acquire(transcript: &Path, meta: &fs::Metadata, options: &LeaseOptions<'_
             OwnerState::Unverifiable => return Err(foreign_command(transcript, &lock, owner)),
         }
     }
-    let owner = Owner::new(OwnerKind::Process, std::process::id(), options.purpose, options.now);
+    let mut owner = Owner::new(OwnerKind::Process, std::process::id(), options.purpose, options.now);
+    let unmended = previous.is_some_and(|o| o.kind == OwnerKind::Writer);
+    if unmended {
+        // Until it is mended: we may stop before we come to it.
+        owner.kind = OwnerKind::Writer;
+    }
     let mut lease = Lease {
         transcript: transcript.to_owned(),
         lock,
         file,
         owner: owner.clone(),
-        previous,
+        unmended: AtomicBool::new(unmended),
         notes: note.into_iter().collect(),
         now: options.now,
     };
@@ -281,19 +312,28 @@ struct OpenedLock {
     note: Option<String>,
 }
 
-/// Opens the lock file beside the transcript, or creates it; in the state directory where that folder takes no file.
-fn open_lock(transcript: &Path, meta: &fs::Metadata, state: &StateDir) -> Result<OpenedLock> {
+fn beside(transcript: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(transcript.file_name().expect("BUG: a canonical transcript has a file name"));
     name.push(".offshoot-lock");
-    let beside = transcript.with_file_name(name);
+    transcript.with_file_name(name)
+}
+
+fn in_state(transcript: &Path, state: &StateDir) -> PathBuf {
+    let digest = blake3::hash(transcript.as_os_str().as_encoded_bytes()).to_hex();
+    state.root().join("locks").join(format!("{digest}.lock"))
+}
+
+/// Opens the lock file beside the transcript, or creates it; in the state directory where that folder takes no file.
+fn open_lock(transcript: &Path, meta: &fs::Metadata, state: &StateDir) -> Result<OpenedLock> {
+    let beside = beside(transcript);
     match open_or_create(&beside, meta) {
         Ok(file) => return Ok(OpenedLock { file, path: beside, note: None }),
         Err(LockError::Refused(e)) => return Err(e),
         Err(LockError::NoPlace) => {}
     }
-    let digest = blake3::hash(transcript.as_os_str().as_encoded_bytes()).to_hex();
-    let path = state.folder("locks")?.join(format!("{digest}.lock"));
+    state.folder("locks")?;
+    let path = in_state(transcript, state);
     match open_or_create(&path, meta) {
         Ok(file) => {
             let note = format!(

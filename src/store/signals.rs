@@ -129,7 +129,8 @@ pub fn install() -> io::Result<()> {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use signal_hook::{
-        consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+        consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, signal::SIGXFSZ},
+        flag,
         iterator::Signals,
         low_level::emulate_default_handler,
     };
@@ -138,6 +139,9 @@ pub fn install() -> io::Result<()> {
     if INSTALLED.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
+    // A file over the limit (`ulimit -f`) is a failed write like one on a full disk, not the end of the process. A
+    // handler, unlike a signal that is ignored, is not handed on to commands.
+    flag::register(SIGXFSZ, std::sync::Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

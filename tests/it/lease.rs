@@ -169,7 +169,12 @@ fn a_writer_that_died_is_reported_to_the_next_owner_only() {
     holder.say("writer");
     assert_eq!(holder.hear(), "done");
     holder.kill();
+    // Who did not come to mend the transcript leaves that to the next.
     assert!(place.acquire().unwrap().previous_writer_died());
+    let lease = place.acquire().unwrap();
+    assert!(lease.previous_writer_died());
+    lease.mended();
+    drop(lease);
     assert!(!place.acquire().unwrap().previous_writer_died());
 }
 
