@@ -23,7 +23,8 @@ use crate::{
     selection::{DecidedBy, DecidedKind, SeedMode},
     store::{
         command::Waiting,
-        lease::{self, Lease, LeaseOptions},
+        faults,
+        lease::{self, Lease},
         policy_file, signals,
     },
 };
@@ -255,10 +256,7 @@ fn run_command(
     let answer = &resumed.answer;
     let mut lease: Lease = match resumed.lease.take() {
         Some(lease) => lease,
-        None => Lease::acquire(
-            &resumed.session.path,
-            &LeaseOptions { state: host.state, wait: request.wait, purpose: "resume", now: (host.clock)() },
-        )?,
+        None => resume::take_over(host, &resumed.session, request.wait)?,
     };
     let command = command_line(command, &answer.seed.session_id);
     let scratch = host.state.folder("run")?;
@@ -274,9 +272,15 @@ fn run_command(
     };
     let waiting = Waiting::start(&scratch, &unique[..16], &command, cwd).map_err(kept)?;
     let forwarding = signals::forward_to(waiting.pid());
+    let point = |name| faults::point(name).map_err(Error::io("use", &resumed.session.path));
+    point("command-waiting")?;
     lease.set_command(waiting.pid(), waiting.name())?;
-    let code = waiting.open_gate()?.wait().map_err(kept)?;
+    point("command-named")?;
+    let running = waiting.open_gate()?;
+    point("command-running")?;
+    let code = running.wait().map_err(kept)?;
     drop(forwarding);
+    point("command-ended")?;
     lease.set_process("resume")?;
     resume::observe(host, resumed.session.agent, answer, code)?;
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))

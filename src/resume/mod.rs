@@ -35,7 +35,7 @@ pub use answer::{Answer, Resumed, resume_command};
 pub use chain::{Landing, Seedable, chain_digest, land, seedable};
 pub use observe::{Outcome, observe, outcome};
 pub use pipeline::resume;
-pub use settle::{Settled, recover};
+pub use settle::{Settled, recover, take_over};
 pub use write::{Acknowledgement, ResumedWriter};
 
 /// A transcript to resume.

@@ -108,6 +108,11 @@ fn look_back(host: &Host<'_>, id: &str, claim: Claim) -> Result<(Earlier, Option
         Some(closing) if closing.body.state == State::Completed => {
             let result = closing.body.result.clone().ok_or_else(|| damaged("result"))?;
             let answer = serde_json::from_value(result).map_err(|_| damaged("readable result"))?;
+            // Whoever wrote it may have been stopped before it was durable and had its head.
+            if !read.newer {
+                ledger.mend()?;
+                ledger.take_notes().iter().for_each(|note| host.note(note));
+            }
             Earlier::Completed(Box::new(answer))
         }
         Some(closing) if closing.body.recovered == Some(true) => {

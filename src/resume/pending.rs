@@ -152,6 +152,8 @@ pub(super) fn abandon(
     let mut body = later(pending, State::Abandoned);
     body.reason = Some(Reason { code: refusal.code.as_str().to_owned(), message: refusal.message.clone() });
     ledger.append(body, host.now())?;
+    ledger.take_notes().iter().for_each(|note| host.note(note));
+    crate::store::faults::point("abandoned").map_err(crate::refusal::Error::io("use", ledger.path()))?;
     operations::release_claim(host.state.root(), operation_id)
 }
 

@@ -66,9 +66,8 @@ pub fn resume(request: &Request, host: &mut Host<'_>) -> Result<Resumed> {
     let mut operation = operation::begin(request, host)?;
     if let Earlier::Pending(claim) = &operation.earlier {
         // It stopped half way. Settled first, it is either complete or free to be performed again.
-        let lock = operation.lock.take();
         settle::settle_claim(host, claim, request.wait)?;
-        drop(lock);
+        drop(operation);
         operation = operation::begin(request, host)?;
     }
     match std::mem::replace(&mut operation.earlier, Earlier::Nothing) {
@@ -389,6 +388,8 @@ fn replay(
         .detail(json!({"operationId": operation.id, "transcript": answer.seed.transcript}))
         .into());
     }
+    // A kill behind the completed entry may have left the agent's lock.
+    settle::tidy_if_free(host, &session)?;
     let writer = match request.write {
         true => Some(ResumedWriter::again(request, host, &operation.id, &session, &answer)?),
         false => None,

@@ -22,7 +22,7 @@ use crate::{
         agents::qwen::{self, AgentLease, AgentLeaseOptions},
         atomic::{PublishOutcome, Staged},
         faults,
-        file::FileSource,
+        file::{self, FileSource},
         ledger::entry::{AnchorRecord, SeedRecord},
         signals,
         snapshot::{Growth, Snapshot},
@@ -315,10 +315,20 @@ fn fork(
     let path = &decided.session.snapshot.path;
     let dir = path.parent().expect("BUG: a canonical file has a parent");
     let child = &plan.record.session_id;
+    // Before anything of that name is touched: it may be in use, if the operation was forgotten (pruned, or another
+    // state directory).
+    if file::exists(Path::new(&plan.record.transcript)) {
+        return Err(already_there(operation_id, Path::new(&plan.record.transcript)).into());
+    }
     // A crash of an earlier try of this operation may have left it.
     crate::store::atomic::remove_if_there(&dir.join(temporary_name(child)))?;
     let mut staged = Staged::create(dir, &temporary_name(child))?;
     let written = write_fork(host, operation_id, decided, plan, &mut staged)?;
+    faults::halfway("fork-half", b"", |_| {
+        let file = staged.file();
+        file.set_len(file.metadata()?.len() / 2)
+    })
+    .map_err(Error::io("write", staged.path()))?;
     staged.finish()?;
     fault("fork-staged", path)?;
     let source = FileSource::open(staged.path())?;
@@ -340,7 +350,13 @@ fn fork(
             copied.keep();
             Ok(Seeded { report: report(plan, Some(&written), grew), agent_lease: None, appender: None })
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            // A fault behind the link: the child is there, and recovery will find it whole.
+            if matches!(error, Error::Fault(_)) && file::exists(Path::new(&plan.record.transcript)) {
+                copied.keep();
+            }
+            Err(error)
+        }
     }
 }
 

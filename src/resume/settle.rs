@@ -3,9 +3,10 @@
 //! Recovery never performs a seed (I5). Under the operation's lock and the transcript's lease it completes an
 //! entry whose seed is found whole, and abandons it otherwise.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::{
     dialect::{self, Client, Simulated},
@@ -21,11 +22,11 @@ use crate::{
     selection::{SeedMode, SeedReport},
     store::{
         agents::qwen,
-        atomic, file,
+        atomic, faults, file,
         file::FileSource,
         lease::{Lease, LeaseOptions},
         ledger::{
-            Ledger,
+            Ledger, Read,
             entry::{Body, Reason, SeedRecord, State},
             ledgers,
         },
@@ -63,15 +64,39 @@ impl Settled {
 /// Faults. An operation or a transcript that is busy is left alone, which is said.
 pub fn recover(host: &Host<'_>) -> Result<Vec<Settled>> {
     let mut settled = Vec::new();
+    let mut failed = None;
     for ledger in ledgers(host.state.root())? {
-        ledger.mend()?;
-        ledger.take_notes().iter().for_each(|note| host.note(note));
-        let read = ledger.read()?;
-        for selection in read.pending() {
-            settled.push(recover_one(host, &ledger, selection.pending.body.clone())?);
+        // One damaged ledger is no reason to leave the others unsettled.
+        if let Err(error) = recover_ledger(host, &ledger, &mut settled) {
+            host.note(format!("`{}`: {error}", ledger.path().display()));
+            failed.get_or_insert(error);
         }
     }
-    Ok(settled)
+    let Some(error) = failed else { return Ok(settled) };
+    settled.iter().for_each(|s| host.note(s.line()));
+    Err(error)
+}
+
+fn recover_ledger(host: &Host<'_>, ledger: &Ledger, settled: &mut Vec<Settled>) -> Result<()> {
+    ledger.mend()?;
+    ledger.take_notes().iter().for_each(|note| host.note(note));
+    let read = ledger.read()?;
+    for selection in read.pending() {
+        settled.push(recover_one(host, ledger, selection.pending.body.clone())?);
+    }
+    // Writers and seeds that were stopped behind their completed entry.
+    let written = read.all_selections();
+    let written = written.iter().filter(|s| lock_owner_of(&s.pending.body).is_some());
+    let paths: BTreeSet<&str> = written.map(|s| s.pending.body.transcript.as_str()).collect();
+    paths.into_iter().try_for_each(|path| tidy_if_free(host, &target_of(ledger.agent(), path)))
+}
+
+fn target_of(agent: Agent, path: &str) -> Target {
+    Target { agent, path: path.into() }
+}
+
+fn lock_owner_of(body: &Body) -> Option<&str> {
+    body.seed.as_ref()?.agent_lock_owner.as_deref()
 }
 
 fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> {
@@ -92,7 +117,7 @@ fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> 
     }
     let path = Path::new(&body.transcript);
     if !file::exists(path) {
-        return close(host, ledger, &body, Found::Nothing("its transcript is gone".to_owned()));
+        return settle_gone(host, ledger, &body);
     }
     let options = LeaseOptions { state: host.state, wait: NO_WAIT, purpose: "recover", now: host.now() };
     let lease = match Lease::acquire(path, &options) {
@@ -100,18 +125,28 @@ fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> 
         Err(Error::Refusal(r)) => return Ok(left(r.message)),
         Err(fault) => return Err(fault),
     };
-    mend_writer(host, path, &lease)?;
-    match settle(host, ledger, &body, &lease) {
+    let settled =
+        mend_writer(host, ledger.agent(), &lease).and_then(|()| settle(host, ledger, &body, &lease));
+    match settled {
         Err(Error::Refusal(r)) => Ok(left(r.message)),
         settled => settled,
     }
 }
 
-/// Settles what a claimed operation left, so that its retry can go on.
+/// Takes the lease of a session that was chosen before, and settles what others left on it.
+///
+/// # Errors
+/// As for [`Lease::acquire`]; faults.
+pub fn take_over(host: &Host<'_>, session: &Target, wait: Duration) -> Result<Lease> {
+    let options = LeaseOptions { state: host.state, wait, purpose: "resume", now: host.now() };
+    let lease = Lease::acquire(&session.path, &options)?;
+    settle_under(host, session, &lease)?;
+    Ok(lease)
+}
+
+/// Settles what a claimed operation left, so that its retry can go on. Its lock is held by the caller.
 pub(super) fn settle_claim(host: &Host<'_>, claim: &Claim, wait: Duration) -> Result<()> {
-    let root = host.state.root();
-    let ledger = Ledger::open(root, claim.agent, &claim.session_id);
-    let _operation = OperationLock::acquire(root, &claim.operation_id, wait)?;
+    let ledger = Ledger::open(host.state.root(), claim.agent, &claim.session_id);
     let read = ledger.read()?;
     let Some(selection) = read.operation(&claim.operation_id).filter(|s| s.is_pending()) else {
         return Ok(());
@@ -119,11 +154,11 @@ pub(super) fn settle_claim(host: &Host<'_>, claim: &Claim, wait: Duration) -> Re
     let body = &selection.pending.body;
     let path = Path::new(&body.transcript);
     if !file::exists(path) {
-        return close(host, &ledger, body, Found::Nothing("its transcript is gone".to_owned())).map(drop);
+        return settle_gone(host, &ledger, body).map(drop);
     }
     let options = LeaseOptions { state: host.state, wait, purpose: "recover", now: host.now() };
     let lease = Lease::acquire(path, &options)?;
-    mend_writer(host, path, &lease)?;
+    mend_writer(host, claim.agent, &lease)?;
     let settled = settle(host, &ledger, body, &lease)?;
     host.note(settled.line());
     Ok(())
@@ -131,11 +166,11 @@ pub(super) fn settle_claim(host: &Host<'_>, claim: &Claim, wait: Duration) -> Re
 
 /// Settles what others left on a transcript whose lease we hold.
 pub(super) fn settle_under(host: &Host<'_>, target: &Target, lease: &Lease) -> Result<()> {
-    mend_writer(host, &target.path, lease)?;
-    let Some(session) = session_of(target)? else { return Ok(()) };
-    let ledger = Ledger::open(host.state.root(), target.agent, &session);
+    mend_writer(host, target.agent, lease)?;
+    let ledger = Ledger::open(host.state.root(), target.agent, &session_of(target)?);
     let read = ledger.read()?;
     let path = lease.transcript().display().to_string();
+    give_locks_back(&read, lease)?;
     for selection in read.selections(&path).iter().filter(|s| s.is_pending()) {
         let body = &selection.pending.body;
         match OperationLock::acquire(host.state.root(), &body.operation_id, NO_WAIT) {
@@ -151,36 +186,74 @@ pub(super) fn settle_under(host: &Host<'_>, target: &Target, lease: &Lease) -> R
     Ok(())
 }
 
-fn session_of(target: &Target) -> Result<Option<String>> {
+/// What a kill behind a completed entry leaves on a transcript: the agent's lock, a torn line of a writer. Nothing is
+/// done, and no lock is taken, where there is no trace of either, nor where somebody is at work.
+pub(super) fn tidy_if_free(host: &Host<'_>, target: &Target) -> Result<()> {
+    let remains = qwen::place_of(&target.path).map(|place| qwen::lock_remains(&place)).transpose()?;
+    if !file::exists(&target.path)
+        || !(remains == Some(true) || Lease::marked_by_writer(&target.path, host.state))
+    {
+        return Ok(());
+    }
+    let options = LeaseOptions { state: host.state, wait: NO_WAIT, purpose: "recover", now: host.now() };
+    match Lease::acquire(&target.path, &options) {
+        Ok(lease) => {
+            mend_writer(host, target.agent, &lease)?;
+            let ledger = Ledger::open(host.state.root(), target.agent, &session_of(target)?);
+            give_locks_back(&ledger.read()?, &lease)
+        }
+        Err(Error::Refusal(_)) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Removes the agent's lock wherever it is one of ours. Who holds the lease knows that its owner is gone: ours are
+/// taken under the lease only.
+fn give_locks_back(read: &Read, lease: &Lease) -> Result<()> {
+    let Some(place) = qwen::place_of(lease.transcript()) else { return Ok(()) };
+    if !qwen::lock_remains(&place)? {
+        return Ok(());
+    }
+    let path = lease.transcript().display().to_string();
+    for selection in read.selections(&path) {
+        if let Some(owner) = lock_owner_of(&selection.pending.body) {
+            qwen::recover_lock(&place, owner)?;
+        }
+    }
+    Ok(())
+}
+
+fn session_of(target: &Target) -> Result<String> {
     let snapshot = Snapshot::take(&target.path, dialect::of(target.agent), false)?;
-    Ok(Some(annotate::session_key(&snapshot.transcript, &snapshot.path)))
+    Ok(annotate::session_key(&snapshot.transcript, &snapshot.path))
 }
 
 /// A writer that died may have left a torn line; the next record must not be glued to it.
-pub(super) fn mend_writer(host: &Host<'_>, path: &Path, lease: &Lease) -> Result<()> {
-    if !lease.previous_writer_died() {
-        return Ok(());
+fn mend_writer(host: &Host<'_>, agent: Agent, lease: &Lease) -> Result<()> {
+    if lease.previous_writer_died() && end_fragment(host, agent, lease)? {
+        lease.mended();
     }
-    end_fragment(host, path, lease)
+    Ok(())
 }
 
-/// Ends an unfinished last line with a newline, if there is one and nobody else may be writing it.
-fn end_fragment(host: &Host<'_>, path: &Path, lease: &Lease) -> Result<()> {
-    let snapshot = lease.snapshot(dialect::of(Agent::Qwen))?;
+/// Ends an unfinished last line with a newline, if there is one. False if a live agent may be writing it.
+fn end_fragment(host: &Host<'_>, agent: Agent, lease: &Lease) -> Result<bool> {
+    let path = lease.transcript();
+    let snapshot = lease.snapshot(dialect::of(agent))?;
     let whole = snapshot.file_len() == 0
         || (snapshot.transcript.torn_bytes == 0 && snapshot.transcript.ends_in_newline);
     if whole {
-        return Ok(());
+        return Ok(true);
     }
     let place = qwen::place_of(path);
     let live = place.map(|place| qwen::live_owner(&place, host.qwen)).transpose()?;
     if live.is_some_and(|live| live.owner.is_some()) {
         host.note(format!("`{}` ends in an unfinished line; its live agent was left to it", path.display()));
-        return Ok(());
+        return Ok(false);
     }
     Appender::open(&snapshot)?.append(b"\n", &|| lease.verify())?;
     host.note(format!("ended the unfinished last line of `{}`", path.display()));
-    Ok(())
+    Ok(true)
 }
 
 /// What is found of a seed.
@@ -189,6 +262,29 @@ enum Found {
     Whole(Box<SeedReport>, String),
     /// Nothing that counts, and why.
     Nothing(String),
+}
+
+/// There is nothing to take a lease on; what the operation put beside the transcript is removed all the same.
+fn settle_gone(host: &Host<'_>, ledger: &Ledger, body: &Body) -> Result<Settled> {
+    let path = Path::new(&body.transcript);
+    if let (Some(owner), Some(place)) = (lock_owner_of(body), qwen::place_of(path)) {
+        qwen::recover_lock(&place, owner)?;
+    }
+    if let Some(seed) = body.seed.as_ref().filter(|s| s.mode == SeedMode::Fork) {
+        remove_staged(host, seed)?;
+    }
+    close(host, ledger, body, Found::Nothing("its transcript is gone".to_owned()))
+}
+
+/// Removes what a fork put beside its child, which must not be there: the child's name is what counts.
+fn remove_staged(host: &Host<'_>, seed: &SeedRecord) -> Result<()> {
+    if file::exists(Path::new(&seed.transcript)) {
+        return Ok(());
+    }
+    if let Some(temporary) = &seed.temporary {
+        atomic::remove_if_there(Path::new(temporary))?;
+    }
+    qwen::remove_backups(host.qwen, &seed.session_id)
 }
 
 fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Result<Settled> {
@@ -206,6 +302,7 @@ fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Resul
         SeedMode::Fork => forked(host, agent, body, seed)?,
         SeedMode::InPlace => in_place(host, agent, body, seed, lease)?,
     };
+    faults::point("settle-found").map_err(Error::io("use", lease.transcript()))?;
     close(host, ledger, body, found)
 }
 
@@ -254,11 +351,7 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
     let child = Path::new(&seed.transcript);
     let temporary = seed.temporary.as_ref().map(Path::new);
     if !file::exists(child) {
-        // Order: the child's name is what counts, so leftovers may go while it is not there.
-        if let Some(temporary) = temporary {
-            atomic::remove_if_there(temporary)?;
-        }
-        qwen::remove_backups(host.qwen, &seed.session_id)?;
+        remove_staged(host, seed)?;
         return Ok(Found::Nothing("its child was not published".to_owned()));
     }
     let (_, t, chain) = match recorded_chain(agent, body, seed)? {
@@ -276,6 +369,8 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
     if let Some(temporary) = temporary {
         atomic::remove_if_there(temporary)?;
     }
+    // Its name may not be durable yet: whoever linked it was stopped before it could say so.
+    atomic::sync_dir(child.parent().expect("BUG: a child lies in a folder"))?;
     // The title that the fork ends with, unless the child has grown since.
     let leaf = expected.last().and_then(|id| c.ids.find(id.as_str()));
     let title =
@@ -301,26 +396,56 @@ fn in_place(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord, lease
         Err(why) => return Ok(Found::Nothing(why)),
     };
     let expected = chain.visible(&t);
-    let source = FileSource::open(path)?;
+    let mut source = FileSource::open(path)?;
     let Some(anchor) = &seed.anchor else {
         return Ok(match lands_below(agent, &source, path, &expected, None)? {
             Ok(()) => whole(body, seed, seed.parent_uuid.clone(), "the client still lands on the leaf"),
             Err(why) => Found::Nothing(why),
         });
     };
-    let there = read_up_to(&source, anchor.offset, anchor.bytes.len()).map_err(Error::io("read", path))?;
+    let read = |source: &FileSource| {
+        read_up_to(source, anchor.offset, anchor.bytes.len()).map_err(Error::io("read", path))
+    };
+    let mut there = read(&source)?;
+    let fragment = !there.is_empty()
+        && there.len() < anchor.bytes.len()
+        && anchor.bytes.as_bytes().starts_with(&there)
+        && source.len() == anchor.offset + there.len() as u64;
+    if fragment {
+        if !end_fragment(host, agent, lease)? {
+            return Err(fragment_held(body, path).into());
+        }
+        // Where the newline alone was missing the anchor is whole now.
+        source = FileSource::open(path)?;
+        there = read(&source)?;
+    }
     if there == anchor.bytes.as_bytes() {
         return Ok(match lands_below(agent, &source, path, &expected, Some(&anchor.uuid))? {
-            Ok(()) => whole(body, seed, RecordId::new(anchor.uuid.clone()), "its anchor is there and whole"),
+            Ok(()) => {
+                // It may not be durable yet: whoever wrote it was stopped before it could say so.
+                source.file().sync_all().map_err(Error::io("sync", path))?;
+                whole(body, seed, RecordId::new(anchor.uuid.clone()), "its anchor is there and whole")
+            }
             Err(why) => Found::Nothing(why),
         });
     }
-    let fragment = !there.is_empty() && anchor.bytes.as_bytes().starts_with(&there);
-    if fragment && source.len() == anchor.offset + there.len() as u64 {
-        end_fragment(host, path, lease)?;
+    if fragment {
         return Ok(Found::Nothing("only a part of its anchor was written; the part was ended".to_owned()));
     }
     Ok(Found::Nothing("its anchor was not written".to_owned()))
+}
+
+fn fragment_held(body: &Body, path: &Path) -> Refusal {
+    Refusal::new(
+        Code::LeaseHeld,
+        format!(
+            "`{}` ends in a part of the anchor of operation `{}`, and a live agent has the session open",
+            path.display(),
+            body.operation_id
+        ),
+    )
+    .hint("end that agent, then run `offshoot recover`")
+    .detail(json!({"operationId": body.operation_id, "transcript": body.transcript}))
 }
 
 /// Whether the client continues the chain: by itself, or below what it has added since.

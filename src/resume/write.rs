@@ -10,9 +10,10 @@ use crate::{
     dialect::{self, Client, Dialect, Simulated, derived_uuid},
     record::{Agent, RecordId},
     refusal::{Code, Error, Refusal, Result},
-    resume::{Answer, Host, Request, Target, annotate, seed, settle},
+    resume::{Answer, Host, Request, Target, annotate, pending, seed, settle},
     store::{
         agents::qwen::AgentLease,
+        faults,
         lease::{Lease, LeaseOptions},
         ledger::Ledger,
         snapshot::{Growth, Snapshot},
@@ -66,6 +67,7 @@ impl ResumedWriter {
             start;
         // Before the first byte: the next owner must know that a torn line may be ours.
         lease.set_writer()?;
+        faults::point("writer-marked").map_err(Error::io("use", appender.path()))?;
         Ok(ResumedWriter { lease, agent_lease, appender, agent, session_id, operation_id, parent, written })
     }
 
@@ -80,7 +82,7 @@ impl ResumedWriter {
         let options =
             LeaseOptions { state: host.state, wait: request.wait, purpose: "resume", now: host.now() };
         let lease = Lease::acquire(&session.path, &options)?;
-        settle::mend_writer(host, &session.path, &lease)?;
+        settle::settle_under(host, session, &lease)?;
         let dialect = dialect::of(session.agent);
         let snapshot = lease.snapshot(dialect)?;
         let t = &snapshot.transcript;
@@ -129,10 +131,14 @@ impl ResumedWriter {
         let uuid = record_uuid(self.agent, &self.session_id, &self.operation_id, self.written);
         let line = self.line(body, &uuid, now)?;
         let (lease, agent_lease) = (&self.lease, &self.agent_lease);
-        self.appender.append(&line, &|| {
+        let appended = self.appender.append(&line, &|| {
             lease.verify()?;
             agent_lease.as_ref().map_or(Ok(()), AgentLease::verify)
-        })?;
+        });
+        if let Err(error) = appended {
+            lease.leave_unmended();
+            return Err(error);
+        }
         let parent = std::mem::replace(&mut self.parent, RecordId::new(uuid.clone()));
         self.written += 1;
         Ok(Acknowledgement { uuid, parent_uuid: parent.to_string() })
@@ -197,7 +203,8 @@ fn tail_of(dialect: &dyn Dialect, t: &Transcript, snapshot: &Snapshot) -> Result
     })
 }
 
-/// Whether the file still is the snapshot that the operation was decided on: nobody has written at all.
+/// Whether the file still holds what the operation was decided on and no record more. The fragment of a record that
+/// the operation did not get to write is none.
 fn is_as_recorded(
     host: &Host<'_>,
     operation_id: &str,
@@ -207,5 +214,11 @@ fn is_as_recorded(
 ) -> Result<bool> {
     let read = Ledger::open(host.state.root(), session.agent, session_id).read()?;
     let recorded = read.operation(operation_id).and_then(|s| s.pending.body.snapshot.clone());
-    Ok(recorded.is_some_and(|r| snapshot.bytes == r.bytes && snapshot.digest.as_ref() == Some(&r.digest)))
+    let Some(recorded) = recorded else { return Ok(false) };
+    if snapshot.transcript.records.len() as u64 != recorded.records {
+        return Ok(false);
+    }
+    let digest =
+        pending::prefix_digest(snapshot, recorded.bytes).map_err(Error::io("read", &snapshot.path))?;
+    Ok(digest.as_ref() == Some(&recorded.digest))
 }

@@ -163,7 +163,7 @@ fn a_lock_file_that_was_deleted_or_replaced_is_noticed() {
 }
 
 #[test]
-fn a_writer_that_died_is_reported_to_the_next_owner_only() {
+fn a_writer_that_died_is_reported_until_its_transcript_is_mended() {
     let place = Place::new();
     let mut holder = place.holder();
     holder.say("writer");

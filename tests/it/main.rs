@@ -6,6 +6,11 @@ mod audit_deep;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
 mod codes;
+#[cfg(unix)]
+mod crash;
+#[cfg(unix)]
+#[allow(dead_code, reason = "each helper is used by some tests")]
+mod crash_world;
 mod inspect_cli;
 mod lease;
 mod ledger;
