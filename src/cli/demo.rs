@@ -13,6 +13,7 @@ use std::{
 use super::{
     args::{DemoArgs, Global},
     output,
+    text::wrap,
 };
 use crate::refusal::{Error, Result};
 
@@ -22,6 +23,8 @@ const SESSION: &str = include_str!("../../fixtures/demo/session.jsonl");
 const SESSION_ID: &str = "86735cb7-c693-4ed3-90d6-c377b543ebf6";
 /// The working directory that stands in the session's records.
 const RECORDED_IN: &str = "/home/ada/parcel-api";
+/// Explanations are wrapped here.
+const COLUMNS: usize = 80;
 /// The policy that chooses where there is no terminal.
 const POLICY: &str = include_str!("../../policies/most-work.toml");
 
@@ -80,7 +83,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<ExitCode> {
     let who = if asked { "You choose" } else { "There is no terminal to ask at, so a policy chooses" };
     let steps: [(&str, &[&str]); 5] = [
         (
-            "All branches of the session. Qwen Code itself takes the last line of the file, the side question:\n\
+            "All branches of the session. Qwen Code itself takes the last line of the file, the side question: \
              the model would know nothing of the retries any more, and nobody would be told.",
             &["inspect"],
         ),
@@ -110,7 +113,8 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<ExitCode> {
     ))?;
     let mut status = 0;
     for (number, (why, command)) in steps.iter().enumerate() {
-        tell.line(&format!("\n{}. {why}\n\n$ offshoot {}", number + 1, command.join(" ")))?;
+        let why = wrap(&format!("{}. {why}", number + 1), COLUMNS, "   ");
+        tell.line(&format!("\n{why}\n\n$ offshoot {}", command.join(" ")))?;
         status = place.start(global, command)?;
         if status != 0 {
             break;

@@ -66,7 +66,7 @@ impl PromptOptions {
 impl Default for PromptOptions {
     fn default() -> Self {
         PromptOptions {
-            question: "Which branch? Move with arrows or j/k, Enter takes it, Esc or q declines".into(),
+            question: "Which branch? Arrows or j/k move, Enter takes, Esc or q declines".into(),
             redact: false,
             paint: Paint::plain(),
         }
@@ -124,7 +124,7 @@ pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
 /// # Errors
 /// As for [`pick`].
 pub fn pick_session(sessions: &[SessionChoice], options: &PromptOptions) -> Result<usize> {
-    let question = "Which session? Move with arrows or j/k, Enter takes it, Esc or q declines";
+    let question = "Which session? Arrows or j/k move, Enter takes, Esc or q declines";
     let line = |i: usize, width| sessions[i].line(width, options.redact);
     ask(&List { question, items: sessions.len(), line: &line, details: None, paint: options.paint })
 }

@@ -15,6 +15,7 @@ use super::{
     host::{self, Outside},
     output, prompt,
     session::{self, Digest},
+    sessions,
     text::clean,
 };
 use crate::{
@@ -35,7 +36,10 @@ pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
         // Before anything is opened or locked.
         prompt::require_terminal()?;
     }
-    let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
+    let opened = match &args.session {
+        None if args.pick => session::open_at(global, sessions::ask(global)?, Digest::Skip)?,
+        session => session::open(global, session.as_deref(), Digest::Skip)?,
+    };
     let path = lease::canonical(&opened.path)?;
     let mut outside = Outside::open(global, Some(&path))?;
     let selector = selector(global, args, &outside, &opened)?;

@@ -1,6 +1,6 @@
 //! `sessions`: the sessions of this project, newest first, with what the agent itself would do with each.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::{
     args::{Global, SessionsArgs},
     inspect::worries,
     output::{self, Paint},
-    prompt::age,
+    prompt::{self, PromptOptions, SessionChoice, age},
     session::{self, Digest, Surroundings},
     text::{fit, pad},
 };
@@ -75,6 +75,39 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<ExitCode> {
         output::text(&table(&rows, Timestamp::now(), Paint::stdout(global)))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// More sessions than this are asked about without counting their branches first.
+const COUNTED: usize = 50;
+
+/// The session of this project that the person means: asked for where there are several. Archived ones are not
+/// offered, since the agent does not resume them.
+///
+/// # Errors
+/// `session-unknown`, `not-a-terminal`, `prompt-cancelled`, `io`.
+pub fn ask(global: &Global) -> Result<PathBuf> {
+    let around = Surroundings::new()?;
+    let mut found = sessions::list(&around.sessions(), false)?;
+    found.retain(|info| !info.archived);
+    if found.len() < 2 {
+        return Ok(around.resolve(None)?.path);
+    }
+    let now = Timestamp::now();
+    let counted = found.len() <= COUNTED;
+    let choice = |info: &SessionInfo| {
+        let text = sessions::text_of(&info.path, info.agent);
+        let opened = || session::open_at(global, info.path.clone(), Digest::Skip)?.inspect();
+        let leaves = if counted { opened().ok() } else { None };
+        SessionChoice {
+            session_id: info.session_id.clone(),
+            age: age(Some(info.modified), now),
+            leaves: leaves.map(|inspection| inspection.branches.len() as u64),
+            text: text.title.or(text.first_prompt).unwrap_or_default(),
+        }
+    };
+    let choices: Vec<SessionChoice> = found.iter().map(choice).collect();
+    let at = prompt::pick_session(&choices, &PromptOptions::new(global))?;
+    Ok(found.swap_remove(at).path)
 }
 
 fn row(global: &Global, info: SessionInfo) -> Row {

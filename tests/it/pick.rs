@@ -260,3 +260,36 @@ fn a_leaf_that_went_on_in_a_child_is_shown_and_asked_about() {
     done(&pick(&[DOWN, DOWN, ENTER]));
     assert_ne!(answer(&env)["seed"]["sessionId"], child);
 }
+
+#[test]
+fn without_a_session_the_session_is_asked_for_first() {
+    let env = TestEnv::new();
+    let work = env.path("work").canonicalize().unwrap().display().to_string();
+    let folder: String = work.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let text = fs::read_to_string(branches(&env, &numbered(2))).unwrap().replace("/home/ada/p", &work);
+    for (id, about) in [(SESSION, "begin"), ("22222222-2222-4333-8444-555555555555", "another")] {
+        let text = text.replace(SESSION, id).replace("begin", about);
+        env.write(&format!("home/.qwen/projects/{folder}/chats/{id}.jsonl"), text);
+    }
+    fs::remove_file(env.path(&format!("work/{SESSION}.jsonl"))).unwrap();
+    let args = ["resume", "--pick", "--seed", "none", "--json"];
+    let mut pty = Pty::spawn(&command(&env, &args), 80, 24);
+    pty.wait_text("Which session?");
+    pty.wait_text("another");
+    assert!(pty.screen().contents().contains("2 branches"), "{}", pty.screen().contents());
+    pty.send(DOWN);
+    pty.wait_for("a marker", |s| marked(s).is_some());
+    // Both were written just now: either may stand first.
+    if !marked(pty.screen()).unwrap().contains("11111111") {
+        pty.send(DOWN);
+        pty.wait_marked("11111111");
+    }
+    pty.send(ENTER);
+    pty.wait_text("Nothing is marked yet");
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0001");
+    pty.send(ENTER);
+    done(&pty.wait());
+    assert_eq!(answer(&env)["leafUuid"], "leaf-0001");
+    assert_eq!(answer(&env)["seed"]["sessionId"], SESSION);
+}

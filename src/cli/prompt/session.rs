@@ -1,8 +1,6 @@
 //! One line of the session prompt.
 
-use jiff::Timestamp;
-
-use super::choice::age;
+use super::choice::fit_id;
 use crate::cli::text::{fit, pad};
 
 /// A session that can be asked for.
@@ -10,7 +8,7 @@ use crate::cli::text::{fit, pad};
 pub struct SessionChoice {
     /// Its id.
     pub session_id: String,
-    /// How long ago it was last written, from [`SessionChoice::age`].
+    /// How long ago it was last written.
     pub age: String,
     /// How many leaves it has, where that is known.
     pub leaves: Option<u64>,
@@ -19,11 +17,6 @@ pub struct SessionChoice {
 }
 
 impl SessionChoice {
-    /// How long `at` lies before `now`, in words for one column.
-    pub fn age(at: Option<Timestamp>, now: Timestamp) -> String {
-        age(at, now)
-    }
-
     /// The line in at most `width` columns.
     pub(super) fn line(&self, width: usize, redact: bool) -> String {
         let text = if redact { "" } else { &self.text };
@@ -32,7 +25,7 @@ impl SessionChoice {
             Some(n) => format!("{n} branches"),
             None => String::new(),
         };
-        let id = fit(&self.session_id, 8);
+        let id = fit_id(&self.session_id);
         if width < 40 {
             return fit(&format!("{id}  {text}"), width);
         }
