@@ -28,8 +28,10 @@ fn the_tables_hold_every_code_with_its_exit_status() {
         assert!(row(code.as_str()).len() == 2, "{}", code.as_str());
     }
     let exits: BTreeSet<u8> = Code::ALL.iter().map(|c| c.exit_code()).chain([0, 1, 5]).collect();
-    for exit in &exits {
-        assert!(row(&exit.to_string()).len() == 2, "{exit}");
+    let readme = self::rows(&text_of("README.md"));
+    for exit in exits.iter().map(u8::to_string) {
+        assert!(row(&exit).len() == 2, "{exit}");
+        assert!(readme.iter().any(|r| r[0] == exit), "{exit} is not in the README's table");
     }
     // And nothing that the program does not know.
     let known = Code::ALL.iter().map(|c| c.as_str()).chain(FaultCode::ALL.iter().map(|c| c.as_str()));

@@ -11,6 +11,7 @@ mod crash;
 #[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod crash_world;
+mod demo;
 mod inspect_cli;
 mod lease;
 mod ledger;
@@ -33,6 +34,7 @@ mod qwen_cases;
 mod qwen_lease;
 mod qwen_reader;
 mod random;
+mod readme;
 mod resume;
 mod seeds;
 mod sessions;
