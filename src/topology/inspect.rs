@@ -118,7 +118,7 @@ impl<'a> Relations<'a> {
         let rewinds = Rewinds::new(nodes);
         let listed = leaves.leaves.iter().map(|&l| rewinds.of(nodes.component(l)).len() as u64).sum();
         let ranges: Vec<(u32, u32)> = leaves.leaves.iter().map(|&l| distinct_range(segments, l)).collect();
-        let interleaved = interleave::counts(&ranges, nodes.len());
+        let interleaved = interleave::counts(&ranges);
         let lists = Lists {
             rewinds: mode(listed),
             interleaved: mode(interleaved.iter().map(|&n| u64::from(n)).sum()),

@@ -1,20 +1,19 @@
 //! Which leaves were written in turns: the physical ranges of their distinct parts overlap.
 
-/// How many other ranges each range overlaps, nesting included. Ends are inclusive and all ends are distinct places
-/// unless they belong to the same range. `places` is one more than the largest.
-pub(super) fn counts(ranges: &[(u32, u32)], places: usize) -> Vec<u32> {
-    // How many ranges end before a place, and how many have begun by it.
-    let mut ended = vec![0u32; places + 1];
-    let mut begun = vec![0u32; places + 1];
-    for &(from, to) in ranges {
-        ended[to as usize + 1] += 1;
-        begun[from as usize] += 1;
-    }
-    for at in 1..=places {
-        ended[at] += ended[at - 1];
-        begun[at] += begun[at - 1];
-    }
-    ranges.iter().map(|&(from, to)| begun[to as usize] - ended[from as usize] - 1).collect()
+/// How many other ranges each range overlaps, nesting included. Ends are inclusive.
+pub(super) fn counts(ranges: &[(u32, u32)]) -> Vec<u32> {
+    let sorted = |end: fn(&(u32, u32)) -> u32| {
+        let mut ends: Vec<u32> = ranges.iter().map(end).collect();
+        ends.sort_unstable();
+        ends
+    };
+    let (starts, ends) = (sorted(|r| r.0), sorted(|r| r.1));
+    let count = |&(from, to): &(u32, u32)| {
+        let begun = starts.partition_point(|&start| start <= to);
+        let ended = ends.partition_point(|&end| end < from);
+        (begun - ended - 1) as u32
+    };
+    ranges.iter().map(count).collect()
 }
 
 /// The ranges that each range overlaps, in the order of `ranges`. Linear in what is returned, but for sorting.
@@ -47,6 +46,6 @@ mod tests {
     fn nesting_and_crossing_count_and_neighbours_do_not() {
         let ranges = [(0, 9), (1, 3), (4, 12), (13, 13)];
         assert_eq!(lists(&ranges), [vec![1, 2], vec![0], vec![0], vec![]]);
-        assert_eq!(counts(&ranges, 14), [2, 1, 1, 0]);
+        assert_eq!(counts(&ranges), [2, 1, 1, 0]);
     }
 }

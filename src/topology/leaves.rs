@@ -9,7 +9,7 @@ pub(super) struct Leaves {
     pub leaves: Vec<Node>,
     /// For each leaf the childless node, last by first record, that was normalised into it.
     pub terminals: Vec<Node>,
-    /// How many leaves stand at or below each node.
+    /// How many leaves stand at or below each node; empty once the segments know it.
     pub below: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ impl Leaves {
         // Children before parents: what has a leaf below it is a strict ancestor of that leaf and is none itself.
         let mut below = vec![0u32; len];
         let mut leaves = Vec::new();
-        for &n in nodes.order.iter().rev().filter(|&&n| !nodes.on_cycle(n)) {
+        for n in nodes.in_order().rev().filter(|&n| !nodes.on_cycle(n)) {
             if below[n as usize] == 0 && terminal[n as usize] != NONE {
                 below[n as usize] = 1;
                 leaves.push(n);
@@ -59,7 +59,7 @@ impl Leaves {
 /// lies on a cycle has none.
 fn normalised(nodes: &Nodes<'_>) -> Vec<Node> {
     let mut normal = vec![NONE; nodes.len()];
-    for &n in nodes.order.iter().filter(|&&n| !nodes.on_cycle(n)) {
+    for n in nodes.in_order().filter(|&n| !nodes.on_cycle(n)) {
         normal[n as usize] = if !nodes.has(n, Flags::NEUTRAL) {
             n
         } else {

@@ -43,8 +43,8 @@ pub(super) struct Nodes<'a> {
     of_id: Vec<u32>,
     /// Parent node of each node, or `ROOT`, or `MISSING`.
     parent: Vec<u32>,
-    /// Nodes with parents before children; the members of a cycle stand together, before all that hangs off it.
-    pub order: Vec<Node>,
+    /// Where it is not simply the order of first records; see [`Nodes::in_order`].
+    order: Option<Vec<Node>>,
     /// Component of each node.
     component: Vec<u32>,
     /// By first physical record.
@@ -65,7 +65,7 @@ impl<'a> Nodes<'a> {
             first: Vec::new(),
             of_id: vec![NONE; t.ids.len()],
             parent: Vec::new(),
-            order: Vec::new(),
+            order: None,
             component: Vec::new(),
             components: Vec::new(),
             cycles: Vec::new(),
@@ -106,7 +106,6 @@ impl<'a> Nodes<'a> {
     fn link(&mut self) {
         let len = self.first.len();
         self.component = vec![UNSEEN; len];
-        self.order = Vec::with_capacity(len);
         self.on_cycle = Bits::new(len);
         let mut path: Vec<Node> = Vec::new();
         for start in 0..len as u32 {
@@ -119,6 +118,12 @@ impl<'a> Nodes<'a> {
                 path.push(at);
                 at = self.parent[at as usize];
             }
+            if self.order.is_none() && (path.len() > 1 || at == start) {
+                // So far every parent stood before its child.
+                let mut order = Vec::with_capacity(len);
+                order.extend(0..start);
+                self.order = Some(order);
+            }
             let mut component = self.components.len() as u32;
             if at < MISSING && self.component[at as usize] == ON_PATH {
                 let entry = path.iter().rposition(|&n| n == at).expect("BUG: the path holds its nodes");
@@ -128,7 +133,7 @@ impl<'a> Nodes<'a> {
                     self.on_cycle.set(m);
                     self.cycle_index.insert(m, ix);
                 }
-                self.order.extend(&members);
+                self.order.as_mut().expect("BUG: a cycle has no order of its own").extend(&members);
                 self.components.push(Component { first: start, cycle: Some(self.cycles.len() as u32) });
                 self.cycles.push(Cycle { members });
             } else if at < MISSING {
@@ -138,13 +143,24 @@ impl<'a> Nodes<'a> {
             }
             while let Some(n) = path.pop() {
                 self.component[n as usize] = component;
-                self.order.push(n);
+                if let Some(order) = &mut self.order {
+                    order.push(n);
+                }
             }
         }
     }
 
     pub fn len(&self) -> usize {
         self.first.len()
+    }
+
+    /// Nodes with parents before children; the members of a cycle stand together, before all that hangs off it.
+    pub fn in_order(&self) -> impl DoubleEndedIterator<Item = Node> + '_ {
+        let (listed, rest) = match &self.order {
+            Some(order) => (order.as_slice(), 0),
+            None => (&[][..], self.len() as u32),
+        };
+        listed.iter().copied().chain(0..rest)
     }
 
     pub fn first(&self, n: Node) -> RecordIx {

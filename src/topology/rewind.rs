@@ -66,10 +66,9 @@ pub(super) struct ChainRewinds<'a> {
 impl<'a> ChainRewinds<'a> {
     pub fn new(nodes: &'a Nodes<'a>, segments: &'a Segments) -> Self {
         let mut in_segment: Vec<(SegIx, Node)> = nodes
-            .order
-            .iter()
-            .filter(|&&n| nodes.has(n, Flags::REWIND))
-            .filter_map(|&n| segments.of(n).map(|s| (s, n)))
+            .in_order()
+            .filter(|&n| nodes.has(n, Flags::REWIND))
+            .filter_map(|n| segments.of(n).map(|s| (s, n)))
             .collect();
         // Stable: the order within a segment stays.
         in_segment.sort_by_key(|&(s, _)| s);

@@ -88,7 +88,7 @@ pub(super) struct Segments {
 impl Segments {
     pub fn new(nodes: &Nodes<'_>, leaves: &Leaves) -> Self {
         let mut s = Segments { all: Vec::new(), of: vec![NONE; nodes.len()], by_place: Vec::new() };
-        for &n in nodes.order.iter().filter(|&&n| leaves.below[n as usize] > 0) {
+        for n in nodes.in_order().filter(|&n| leaves.below[n as usize] > 0) {
             let ix = s.place(nodes, leaves, n);
             s.of[n as usize] = ix;
             s.all[ix as usize].add(nodes, n);

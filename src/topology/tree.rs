@@ -18,8 +18,9 @@ impl<'a> Tree<'a> {
     /// Links all records.
     pub fn new(t: &'a Transcript) -> Self {
         let nodes = Nodes::new(t);
-        let leaves = Leaves::new(&nodes);
+        let mut leaves = Leaves::new(&nodes);
         let segments = Segments::new(&nodes, &leaves);
+        leaves.below = Vec::new();
         Tree { nodes, leaves, segments }
     }
 
