@@ -140,7 +140,10 @@ pub fn pick_leaf(
     options: &PromptOptions,
 ) -> Result<RecordId> {
     let mut choices = choices(inspection, now);
-    choices.retain(|choice| among.is_none_or(|leaves| leaves.contains(&choice.leaf)));
+    if let Some(among) = among {
+        let among: hashbrown::HashSet<&RecordId> = among.iter().collect();
+        choices.retain(|choice| among.contains(&choice.leaf));
+    }
     if options.redact {
         choices.iter_mut().for_each(Choice::redact);
     }

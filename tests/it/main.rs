@@ -11,6 +11,7 @@ mod crash;
 #[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod crash_world;
+#[cfg(unix)]
 mod demo;
 mod inspect_cli;
 mod lease;
@@ -19,6 +20,7 @@ mod ledger_crash;
 mod ledger_verify;
 mod operations;
 mod oracle;
+#[cfg(unix)]
 mod pick;
 mod policy_cli;
 mod policy_docs;
@@ -27,13 +29,16 @@ mod policy_explain;
 mod policy_files;
 mod policy_parse;
 mod policy_shipped;
+#[cfg(unix)]
 mod prompt;
+#[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod pty;
 mod qwen_cases;
 mod qwen_lease;
 mod qwen_reader;
 mod random;
+#[cfg(unix)]
 mod readme;
 mod resume;
 mod seeds;

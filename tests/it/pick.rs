@@ -262,6 +262,41 @@ fn a_leaf_that_went_on_in_a_child_is_shown_and_asked_about() {
 }
 
 #[test]
+fn a_policy_that_ties_may_ask_about_the_leaves_it_kept() {
+    let env = TestEnv::new();
+    let path = branches(&env, &numbered(4));
+    let policy = env.write(
+        "work/ask.toml",
+        r#"
+version = 1
+name = "ask"
+reason = "Two of them are of interest; a person knows which."
+[[rule]]
+name = "two"
+reason = "They are of interest."
+keep = { leaf = ["leaf-0000", "leaf-0002"] }
+tie = "prompt"
+"#,
+    );
+    let args = ["resume", &path, "--policy", &policy, "--seed", "none", "--json"];
+    let refused = env.run(&args).code(3);
+    assert_eq!(refused.json()["refusal"]["code"], "not-a-terminal");
+    let mut pty = Pty::spawn(&command(&env, &args), 80, 24);
+    pty.wait_text("Nothing is marked yet");
+    assert!(!pty.screen().contents().contains("leaf-0001"), "{}", pty.screen().contents());
+    assert!(!pty.screen().contents().contains("leaf-0003"), "{}", pty.screen().contents());
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0002");
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0000");
+    pty.send(ENTER);
+    done(&pty.wait());
+    assert_eq!(answer(&env)["leafUuid"], "leaf-0000");
+    assert_eq!(answer(&env)["decidedBy"]["kind"], "prompt");
+    assert!(answer(&env)["decidedBy"]["policy"]["digest"].as_str().is_some());
+}
+
+#[test]
 fn without_a_session_the_session_is_asked_for_first() {
     let env = TestEnv::new();
     let work = env.path("work").canonicalize().unwrap().display().to_string();
