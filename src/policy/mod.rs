@@ -1,6 +1,6 @@
 //! The policy: a durable TOML file that says which leaf an unattended resume takes, and why. Pure.
 //!
-//! [`parse`] reads it with spans and reports every mistake; [`evaluate`] judges an inspection and keeps a
+//! [`parse()`] reads it with spans and reports every mistake; [`evaluate()`] judges an inspection and keeps a
 //! trace of what each rule did. `docs/policy.md` is the reference for people who write one.
 
 pub mod duration;
