@@ -12,7 +12,10 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -23,6 +26,7 @@ use super::{
     file::{identity, require_regular},
     owner::{Owner, OwnerDesc, OwnerKind, OwnerState},
     process::Machine,
+    signals::{self, Cleanup},
     snapshot::Snapshot,
     state::{StateDir, unsafe_path},
 };
@@ -50,13 +54,18 @@ pub struct LeaseOptions<'a> {
 pub struct Lease {
     transcript: PathBuf,
     lock: PathBuf,
+    /// Blanks the owner record if a signal ends the process. Dropped before `file`, whose OS lock it shares.
+    _cleanup: Option<Cleanup>,
     file: File,
     owner: Owner,
     /// Whether the transcript may end in a torn line, of a writer that died or of ours.
-    unmended: AtomicBool,
+    unmended: Arc<AtomicBool>,
     notes: Vec<String>,
     now: Timestamp,
 }
+
+/// How often, and with which pause, an owner that has the OS lock is given time to write its name.
+const NAMING: (u32, Duration) = (20, Duration::from_millis(5));
 
 /// The transcript's path without symlinks in its folders. A symlink as the last component is refused: it could be
 /// pointed elsewhere between two looks, and two names of one file would have two locks.
@@ -89,12 +98,19 @@ impl Lease {
         require_regular(&transcript, &meta)?;
         let started = Instant::now();
         let mut pause = Duration::from_millis(5);
+        let mut nameless = 0;
         loop {
             let refused = match try_acquire(&transcript, &meta, options)? {
                 Attempt::Acquired(lease) => return Ok(*lease),
                 // The lock file was replaced while we locked it: look again, at once.
                 Attempt::Moved => continue,
-                Attempt::Busy(refusal) => refusal,
+                // It was locked or released a moment ago. A refusal is to say by whom.
+                Attempt::Busy { named: false, .. } if nameless < NAMING.0 => {
+                    nameless += 1;
+                    std::thread::sleep(NAMING.1);
+                    continue;
+                }
+                Attempt::Busy { refusal, .. } => refusal,
             };
             let left = options.wait.saturating_sub(started.elapsed());
             if left.is_zero() {
@@ -225,7 +241,7 @@ impl Drop for Lease {
 enum Attempt {
     Acquired(Box<Lease>),
     Moved,
-    Busy(Box<dyn FnOnce(Duration) -> Refusal>),
+    Busy { named: bool, refusal: Box<dyn FnOnce(Duration) -> Refusal> },
 }
 
 fn try_acquire(transcript: &Path, meta: &fs::Metadata, options: &LeaseOptions<'_>) -> Result<Attempt> {
@@ -250,17 +266,19 @@ fn try_acquire(transcript: &Path, meta: &fs::Metadata, options: &LeaseOptions<'_
         }
     }
     let mut owner = Owner::new(OwnerKind::Process, std::process::id(), options.purpose, options.now);
-    let unmended = previous.is_some_and(|o| o.kind == OwnerKind::Writer);
-    if unmended {
+    let writer_died = previous.is_some_and(|o| o.kind == OwnerKind::Writer);
+    if writer_died {
         // Until it is mended: we may stop before we come to it.
         owner.kind = OwnerKind::Writer;
     }
+    let unmended = Arc::new(AtomicBool::new(writer_died));
     let mut lease = Lease {
         transcript: transcript.to_owned(),
+        _cleanup: blank_on_exit(&file, &lock, &unmended),
         lock,
         file,
         owner: owner.clone(),
-        unmended: AtomicBool::new(unmended),
+        unmended,
         notes: note.into_iter().collect(),
         now: options.now,
     };
@@ -271,7 +289,8 @@ fn try_acquire(transcript: &Path, meta: &fs::Metadata, options: &LeaseOptions<'_
 impl Attempt {
     fn busy(transcript: &Path, lock: &Path, owner: Option<OwnerDesc>) -> Attempt {
         let (transcript, lock) = (transcript.display().to_string(), lock.display().to_string());
-        Attempt::Busy(Box::new(move |waited| {
+        let named = owner.is_some();
+        let refusal: Box<dyn FnOnce(Duration) -> Refusal> = Box::new(move |waited| {
             let by = owner.as_ref().map_or_else(
                 || format!("another process, which has not said which (`{lock}`)"),
                 ToString::to_string,
@@ -290,7 +309,8 @@ impl Attempt {
                 "path": transcript, "lock": lock, "owner": owner.as_ref().map(OwnerDesc::to_json),
                 "waitedMs": u64::try_from(waited.as_millis()).unwrap_or(u64::MAX),
             }))
-        }))
+        });
+        Attempt::Busy { named, refusal }
     }
 }
 
@@ -424,6 +444,17 @@ fn share_like(file: &File, transcript: &fs::Metadata) {
 
 #[cfg(not(unix))]
 fn share_like(_: &File, _: &fs::Metadata) {}
+
+/// While a command is named in the record signals are passed on to it and end nothing, so this blanks no such record.
+fn blank_on_exit(file: &File, lock: &Path, unmended: &Arc<AtomicBool>) -> Option<Cleanup> {
+    let mut file = file.try_clone().ok()?;
+    let (lock, unmended) = (lock.to_owned(), Arc::clone(unmended));
+    Some(signals::on_exit(move || {
+        if !unmended.load(Ordering::SeqCst) {
+            let _ = write_owner(&mut file, &lock, None);
+        }
+    }))
+}
 
 /// Whether the path still names the open file.
 fn is_named(file: &File, path: &Path) -> Result<bool> {
