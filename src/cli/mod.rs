@@ -71,7 +71,7 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Sessions(args) => sessions::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Gate { pipe, command } => {
-            crate::store::command::wait_at_gate(pipe, command).map(|()| ExitCode::SUCCESS)
+            crate::store::command::wait_at_gate(pipe, command).map(|()| ExitCode::FAILURE)
         }
         Command::Completions { shell } => {
             output::bytes(&completions::script(*shell)).map(|()| ExitCode::SUCCESS)

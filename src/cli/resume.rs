@@ -19,7 +19,7 @@ use super::{
     text::clean,
 };
 use crate::{
-    refusal::{Error, Fault, FaultCode, Result},
+    refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{self, Answer, PolicyFile, Request, Resumed, ResumedWriter, Selector, Target},
     selection::{DecidedBy, DecidedKind, SeedMode},
     store::{
@@ -72,7 +72,7 @@ pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         say(global, &resumed.answer, true)?;
-        run_command(&request, host, resumed, &args.command, cwd.as_deref())
+        run_command(global, &request, host, resumed, &args.command, cwd.as_deref())
     })
 }
 
@@ -222,6 +222,10 @@ fn decided(by: &DecidedBy) -> String {
     }
 }
 
+/// The longest line of stdin: the client can hold no string of 2^29 units, and input without a line end is not to
+/// fill the memory.
+const MAX_BODY: u64 = 512 << 20;
+
 /// `--write`: one record body a line from stdin, one acknowledgement a line to stdout.
 fn write_records(global: &Global, resumed: Resumed) -> Result<ExitCode> {
     let mut writer: ResumedWriter = resumed.writer.expect("BUG: `--write` makes a writer");
@@ -229,17 +233,18 @@ fn write_records(global: &Global, resumed: Resumed) -> Result<ExitCode> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let n = input.read_until(b'\n', &mut line).map_err(Error::io("read", Path::new("standard input")))?;
-        if n == 0 {
+        let read = std::io::Read::take(&mut input, MAX_BODY + 1).read_until(b'\n', &mut line);
+        if read.map_err(Error::io("read", Path::new("standard input")))? == 0 {
             break;
+        }
+        if line.len() as u64 > MAX_BODY {
+            let message = format!("a record body is longer than {} MiB", MAX_BODY >> 20);
+            return Err(Refusal::new(Code::RecordInvalid, message).into());
         }
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let acknowledged = {
-            let _writing = signals::uninterrupted();
-            writer.append(line.trim_ascii(), Timestamp::now())?
-        };
+        let acknowledged = writer.append(line.trim_ascii(), Timestamp::now())?;
         output::json(&acknowledged)?;
     }
     output::note(
@@ -251,17 +256,15 @@ fn write_records(global: &Global, resumed: Resumed) -> Result<ExitCode> {
 
 /// `-- COMMAND`: started once the lease of the session that it writes names it.
 fn run_command(
+    global: &Global,
     request: &Request,
     host: &mut resume::Host<'_>,
     mut resumed: Resumed,
     command: &[OsString],
     cwd: Option<&Path>,
 ) -> Result<ExitCode> {
+    let lease = resume::hold(request, host, &mut resumed);
     let answer = &resumed.answer;
-    let mut lease: Lease = match resumed.lease.take() {
-        Some(lease) => lease,
-        None => resume::take_over(host, &resumed.session, request.wait)?,
-    };
     let command = command_line(command, &answer.seed.session_id);
     let scratch = host.state.folder("run")?;
     let unique = blake3::hash(answer.operation_id.as_bytes()).to_hex();
@@ -274,6 +277,7 @@ fn run_command(
         }
         refusal => refusal,
     };
+    let mut lease: Lease = lease.map_err(kept)?;
     let waiting = Waiting::start(&scratch, &unique[..16], &command, cwd).map_err(kept)?;
     let forwarding = signals::forward_to(waiting.pid());
     let point = |name| faults::point(name).map_err(Error::io("use", &resumed.session.path));
@@ -283,10 +287,15 @@ fn run_command(
     let running = waiting.open_gate()?;
     point("command-running")?;
     let code = running.wait().map_err(kept)?;
-    drop(forwarding);
+    forwarding.ended();
     point("command-ended")?;
-    lease.set_process("resume")?;
-    resume::observe(host, resumed.session.agent, answer, code)?;
+    // Whatever goes wrong from here on, the exit status is the command's.
+    let observed = lease
+        .set_process("resume")
+        .and_then(|()| resume::observe(host, resumed.session.agent, answer, code).map(drop));
+    if let Err(error) = observed {
+        output::warn(global, &format!("what the command did could not be recorded: {error}"));
+    }
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 

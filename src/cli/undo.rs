@@ -16,7 +16,7 @@ use crate::{
     refusal::{Error, Result},
     resume::{self, Request, Selector, Target},
     selection::SeedMode,
-    store::{lease, signals},
+    store::{command, lease, signals},
 };
 
 /// Runs `undo`.
@@ -49,6 +49,7 @@ pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
 pub fn recover(global: &Global) -> Result<ExitCode> {
     signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
     let mut outside = Outside::open(global, None)?;
+    command::sweep(&outside.state().path("run"))?;
     let settled = outside.with_host(|host| resume::recover(host))?;
     if global.json {
         output::json(&json!({"schema": "offshoot.recover/1", "settled": settled}))?;

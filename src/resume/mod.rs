@@ -7,6 +7,7 @@ mod annotate;
 mod answer;
 mod chain;
 mod choose;
+mod hold;
 mod inputs;
 mod observe;
 mod operation;
@@ -33,9 +34,10 @@ use crate::{
 pub use annotate::{Context as AnnotateContext, annotate, session_key};
 pub use answer::{Answer, Resumed, resume_command};
 pub use chain::{Landing, Seedable, chain_digest, land, seedable};
+pub use hold::hold;
 pub use observe::{Outcome, observe, outcome};
 pub use pipeline::resume;
-pub use settle::{Settled, recover, take_over};
+pub use settle::{Settled, recover};
 pub use write::{Acknowledgement, ResumedWriter};
 
 /// A transcript to resume.

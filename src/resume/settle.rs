@@ -137,7 +137,7 @@ fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> 
 ///
 /// # Errors
 /// As for [`Lease::acquire`]; faults.
-pub fn take_over(host: &Host<'_>, session: &Target, wait: Duration) -> Result<Lease> {
+pub(super) fn take_over(host: &Host<'_>, session: &Target, wait: Duration) -> Result<Lease> {
     let options = LeaseOptions { state: host.state, wait, purpose: "resume", now: host.now() };
     let lease = Lease::acquire(&session.path, &options)?;
     settle_under(host, session, &lease)?;

@@ -3,6 +3,9 @@
 //! The command is started behind a gate: a copy of this program that waits on a named pipe and then becomes the
 //! command (same process id, same start time). Only when the lease's owner record names that process is the gate
 //! opened. If we are killed before, the pipe has no writer left and the copy ends without having become anything.
+//!
+//! Who makes a pipe holds an OS lock on it. One that nobody holds was left by a killed run, and the next run and
+//! [`sweep`] remove it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,10 +15,11 @@ use std::{
     process::{Child, Command, ExitStatus},
 };
 
-use crate::{
-    refusal::{Error, Fault, FaultCode, Result},
-    store::atomic::remove_if_there,
+use super::{
+    private,
+    signals::{self, Cleanup},
 };
+use crate::refusal::{Error, Fault, FaultCode, Result};
 
 /// The hidden subcommand that waits at the gate.
 pub const GATE: &str = "__gate";
@@ -28,6 +32,7 @@ pub struct Waiting {
     gate: Option<File>,
     pipe: PathBuf,
     name: String,
+    _cleanup: Cleanup,
 }
 
 /// A command that runs.
@@ -43,28 +48,27 @@ impl Waiting {
     /// The fault `command-failed-to-start`; `io`.
     pub fn start(scratch: &Path, unique: &str, command: &[OsString], cwd: Option<&Path>) -> Result<Waiting> {
         let name = command.first().map(|c| program_name(c)).unwrap_or_default();
-        let pipe = scratch.join(format!("gate-{unique}"));
-        let gate = make_gate(&pipe)?;
+        let pipe = scratch.join(format!("{PIPE}{}-{unique}", std::process::id()));
+        let leave = pipe.clone();
+        let cleanup = signals::on_exit(move || remove(&leave));
+        let gate = make_gate(scratch, &pipe)?;
         let mut starter = match gate {
             Some(_) => {
                 let exe = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
                 let mut starter = Command::new(exe);
-                starter.arg(GATE).arg(&pipe).arg("--").args(command);
+                starter.arg(GATE).arg(&pipe).arg("--").arg(program_path(command)?);
                 starter
             }
-            None => {
-                let mut starter = Command::new(command.first().map_or(OsStr::new(""), |c| c));
-                starter.args(&command[1..]);
-                starter
-            }
+            None => Command::new(program_path(command)?),
         };
+        starter.args(command.iter().skip(1));
         if let Some(cwd) = cwd {
             starter.current_dir(cwd);
         }
         match starter.spawn() {
-            Ok(child) => Ok(Waiting { child, gate, pipe, name }),
+            Ok(child) => Ok(Waiting { child, gate, pipe, name, _cleanup: cleanup }),
             Err(e) => {
-                let _ = fs::remove_file(&pipe);
+                remove(&pipe);
                 Err(failed_to_start(&name, &e.to_string()))
             }
         }
@@ -96,9 +100,14 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         // Without a writer the gate ends by itself; a command that was let through is not touched.
         self.gate = None;
-        let _ = fs::remove_file(&self.pipe);
-        let _ = fs::remove_file(error_file(&self.pipe));
+        remove(&self.pipe);
     }
+}
+
+/// Removes a gate, the pipe first: an error file without one is nobody's.
+fn remove(pipe: &Path) {
+    let _ = fs::remove_file(pipe);
+    let _ = fs::remove_file(error_file(pipe));
 }
 
 impl Running {
@@ -119,6 +128,17 @@ impl Running {
         }
         Ok(exit_code(status))
     }
+}
+
+/// A relative path is meant from where the user stands, which is not where the command is started; a bare name is
+/// looked for in `PATH`.
+fn program_path(command: &[OsString]) -> Result<OsString> {
+    let Some(program) = command.first() else { return Ok(OsString::new()) };
+    let path = Path::new(program);
+    if path.is_absolute() || path.components().count() < 2 && path.file_name() == Some(program) {
+        return Ok(program.clone());
+    }
+    std::path::absolute(path).map(Into::into).map_err(Error::io("find", path))
 }
 
 fn program_name(program: &OsStr) -> String {
@@ -145,50 +165,126 @@ fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or(1)
 }
 
+/// How the names of pipes begin.
+const PIPE: &str = "gate-";
+
 /// The named pipe, open for both directions: it has a writer as long as we live, and opening it does not wait.
 #[cfg(unix)]
-fn make_gate(pipe: &Path) -> Result<Option<File>> {
+fn make_gate(scratch: &Path, pipe: &Path) -> Result<Option<File>> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    // One that a killed run of the same operation left, and what it said: nobody reads them any more, because the
-    // operation's lock is ours.
-    for stale in [pipe.to_owned(), error_file(pipe)] {
-        remove_if_there(&stale)?;
-    }
+    // A pipe is not to be swept before it is locked.
+    let _sweeping = private::Lock::short(&sweep_lock(scratch))?;
+    sweep_locked(scratch)?;
     mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .map_err(|e| Error::io("create", pipe)(e.into()))?;
     let gate = File::options().read(true).write(true).open(pipe).map_err(Error::io("open", pipe))?;
+    fs4::FileExt::try_lock(&gate).map_err(|e| Error::io("lock", pipe)(e.into()))?;
     Ok(Some(gate))
+}
+
+/// Removes the pipes that killed runs have left in `scratch`, if there is such a folder. Says how many there were.
+///
+/// # Errors
+/// `io`.
+#[cfg(unix)]
+pub fn sweep(scratch: &Path) -> Result<usize> {
+    if !scratch.is_dir() {
+        return Ok(0);
+    }
+    let _sweeping = private::Lock::short(&sweep_lock(scratch))?;
+    sweep_locked(scratch)
+}
+
+/// There are no pipes here.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn sweep(_: &Path) -> Result<usize> {
+    Ok(0)
+}
+
+/// Beside the folder, so that the folder is empty when nothing runs.
+#[cfg(unix)]
+fn sweep_lock(scratch: &Path) -> PathBuf {
+    scratch.with_extension("lock")
+}
+
+#[cfg(unix)]
+fn sweep_locked(scratch: &Path) -> Result<usize> {
+    use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+    let mut swept = 0;
+    for entry in fs::read_dir(scratch).map_err(Error::io("list", scratch))? {
+        let path = entry.map_err(Error::io("list", scratch))?.path();
+        let ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with(PIPE));
+        let Ok(kind) = fs::symlink_metadata(&path).map(|m| m.file_type()) else { continue };
+        if ours && kind.is_fifo() {
+            let mut options = File::options();
+            options.read(true).write(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+            // Gone in between: its run has ended well.
+            let Ok(gate) = options.open(&path) else { continue };
+            if fs4::FileExt::try_lock(&gate).is_ok() {
+                remove(&path);
+                swept += 1;
+            }
+        } else if ours && kind.is_file() && !path.with_extension("").exists() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(swept)
 }
 
 /// Without named pipes the command starts at once; the owner record names it right afterwards.
 #[cfg(not(unix))]
-fn make_gate(_: &Path) -> Result<Option<File>> {
+fn make_gate(_: &Path, _: &Path) -> Result<Option<File>> {
     Ok(None)
 }
 
-/// What the copy of this program does: waits at the gate, then becomes the command.
+/// What the copy of this program does: waits at the gate, then becomes the command. It comes back only if that failed:
+/// the file beside the pipe then says why, and whoever opened the gate reports it.
 ///
 /// # Errors
-/// Only if the command cannot be executed, which the file beside the pipe then says too.
+/// `lease-lost` if the holder of the lease ended before it opened the gate; faults that could not be left in the file.
 #[cfg(unix)]
 pub fn wait_at_gate(pipe: &Path, command: &[OsString]) -> Result<()> {
-    use std::os::unix::{fs::OpenOptionsExt, process::CommandExt};
+    use std::os::unix::process::CommandExt;
+    let why = match pass_gate(pipe) {
+        Ok(()) => match command.split_first() {
+            Some((program, arguments)) => Command::new(program).args(arguments).exec().to_string(),
+            None => "no command is given".to_owned(),
+        },
+        Err(Error::Fault(fault)) if fault.code == FaultCode::LeaseLost => return Err(Error::Fault(fault)),
+        Err(other) => other.to_string(),
+    };
+    let file = error_file(pipe);
+    fs::write(&file, why).map_err(Error::io("write", &file))
+}
+
+#[cfg(unix)]
+fn holder_is_gone() -> Error {
+    Fault::new(FaultCode::LeaseLost, "the holder of the lease ended before the command").into()
+}
+
+/// Waits until the gate is opened.
+#[cfg(unix)]
+fn pass_gate(pipe: &Path) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
     let mut gate = File::options()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
         .open(pipe)
-        .map_err(Error::io("open", pipe))?;
+        .map_err(|e| match e.kind() {
+            // It is removed by its maker alone, or after its maker's end.
+            io::ErrorKind::NotFound => holder_is_gone(),
+            _ => Error::io("open", pipe)(e),
+        })?;
     let mut byte = [0];
     loop {
         match gate.read(&mut byte) {
-            Ok(1) => break,
+            Ok(1) => return Ok(()),
             // No writer: whoever held the lease is gone, and nothing must run.
             Ok(_) => {
-                return Err(Fault::new(
-                    FaultCode::LeaseLost,
-                    "the holder of the lease ended before the command",
-                )
-                .into());
+                return Err(holder_is_gone());
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let mut fds = [rustix::event::PollFd::new(&gate, rustix::event::PollFlags::IN)];
@@ -201,10 +297,6 @@ pub fn wait_at_gate(pipe: &Path, command: &[OsString]) -> Result<()> {
             Err(e) => return Err(Error::io("read", pipe)(e)),
         }
     }
-    let Some((program, arguments)) = command.split_first() else { return Ok(()) };
-    let error = Command::new(program).args(arguments).exec();
-    let _ = fs::write(error_file(pipe), error.to_string());
-    Err(failed_to_start(&program_name(program), &error.to_string()))
 }
 
 /// There is no gate here.

@@ -13,6 +13,7 @@
 //! itself with a refusal that is printed whole. The signal thread steps in only where that does not happen.
 
 use std::{
+    cell::Cell,
     io,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -26,8 +27,17 @@ struct Registry {
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { next: 0, actions: Vec::new() });
 static WRITING: Mutex<()> = Mutex::new(());
-static COMMAND: Mutex<Option<u32>> = Mutex::new(None);
+static COMMAND: Mutex<Command> = Mutex::new(Command::None);
 static PROMPT: Mutex<bool> = Mutex::new(false);
+
+/// The command that signals are left to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    None,
+    Runs(u32),
+    /// It has ended, perhaps by the very signal that is on its way to us.
+    Ended,
+}
 
 /// How long an interrupted prompt has to end the program by itself.
 #[cfg(unix)]
@@ -61,10 +71,27 @@ impl Drop for Cleanup {
     }
 }
 
+thread_local! {
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Signals are held off while this lives.
+#[derive(Debug)]
+#[must_use = "dropping it lets signals through"]
+pub struct Uninterrupted(Option<MutexGuard<'static, ()>>);
+
 /// Holds signals off while bytes are checked, written and confirmed: no clean-up gives a lock back in between.
-/// Keep it short, and do not take it twice on one thread.
-pub fn uninterrupted() -> MutexGuard<'static, ()> {
-    lock(&WRITING)
+/// Keep it short. Taken again on the same thread it does nothing more.
+pub fn uninterrupted() -> Uninterrupted {
+    if HELD.replace(true) { Uninterrupted(None) } else { Uninterrupted(Some(lock(&WRITING))) }
+}
+
+impl Drop for Uninterrupted {
+    fn drop(&mut self) {
+        if self.0.take().is_some() {
+            HELD.set(false);
+        }
+    }
 }
 
 /// Signals go to a command while this lives.
@@ -74,13 +101,21 @@ pub struct Forwarding(());
 
 /// Leaves SIGINT and SIGQUIT to the command and passes SIGTERM and SIGHUP on to it, until the value is dropped.
 pub fn forward_to(pid: u32) -> Forwarding {
-    *lock(&COMMAND) = Some(pid);
+    *lock(&COMMAND) = Command::Runs(pid);
     Forwarding(())
+}
+
+impl Forwarding {
+    /// The command has ended. Signals that were sent to it and to us may arrive only now, and the program is about
+    /// to end by itself: none of them does anything any more.
+    pub fn ended(&self) {
+        *lock(&COMMAND) = Command::Ended;
+    }
 }
 
 impl Drop for Forwarding {
     fn drop(&mut self) {
-        *lock(&COMMAND) = None;
+        *lock(&COMMAND) = Command::None;
     }
 }
 
@@ -147,15 +182,15 @@ pub fn install() -> io::Result<()> {
         for signal in signals.forever() {
             let command = *lock(&COMMAND);
             match (signal, command) {
-                (SIGINT | SIGQUIT, Some(_)) => {}
-                (_, Some(pid)) => pass_on(signal, pid),
+                (SIGINT | SIGQUIT, Command::Runs(_)) | (_, Command::Ended) => {}
+                (_, Command::Runs(pid)) => pass_on(signal, pid),
                 // Asks for a core dump, not for good manners.
-                (SIGQUIT, None) => drop(emulate_default_handler(SIGQUIT)),
-                (SIGINT, None) if *lock(&PROMPT) => {
+                (SIGQUIT, Command::None) => drop(emulate_default_handler(SIGQUIT)),
+                (SIGINT, Command::None) if *lock(&PROMPT) => {
                     std::thread::sleep(GRACE);
                     exit(128 + SIGINT)
                 }
-                (_, None) => exit(128 + signal),
+                (_, Command::None) => exit(128 + signal),
             }
         }
     })?;

@@ -7,6 +7,8 @@ mod audit_deep;
 mod child;
 mod codes;
 #[cfg(unix)]
+mod command;
+#[cfg(unix)]
 mod crash;
 #[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]
@@ -45,6 +47,8 @@ mod seeds;
 mod sessions;
 mod signals;
 mod snapshot;
+#[allow(dead_code, reason = "each helper is used by some tests")]
+mod stage;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
