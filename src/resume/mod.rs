@@ -5,6 +5,7 @@
 
 mod annotate;
 mod answer;
+mod body;
 mod chain;
 mod choose;
 mod hold;

@@ -4,13 +4,17 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use crate::{
     dialect::{self, Client, Dialect, Simulated, derived_uuid},
     record::{Agent, RecordId},
     refusal::{Code, Error, Refusal, Result},
-    resume::{Answer, Host, Request, Target, annotate, pending, seed, settle},
+    resume::{
+        Answer, Host, Request, Target, annotate,
+        body::{self, Fill},
+        pending, seed, settle,
+    },
     store::{
         agents::qwen::AgentLease,
         faults,
@@ -19,7 +23,7 @@ use crate::{
         snapshot::{Growth, Snapshot},
         writer::Appender,
     },
-    transcript::Transcript,
+    transcript::{Flags, Transcript},
 };
 
 /// A record that is durable.
@@ -98,6 +102,9 @@ impl ResumedWriter {
             n => RecordId::new(record_uuid(session.agent, &session_id, operation_id, n - 1)),
         };
         let untouched = written == 0 && is_as_recorded(host, operation_id, session, &snapshot, &session_id)?;
+        host.note(format!(
+            "operation `{operation_id}` has {written} records; the next one hangs on `{parent}`"
+        ));
         if !untouched && tail_of(dialect, t, &snapshot)?.as_ref() != Some(&parent) {
             return Err(Refusal::new(
                 Code::StaleSource,
@@ -125,13 +132,13 @@ impl ResumedWriter {
     /// `sessionId` and, where it is absent, `timestamp`. The record is durable when this returns.
     ///
     /// # Errors
-    /// `record-invalid` for a body that the client would not take for a record, with nothing written; the faults
-    /// `lease-lost`, `raced`, `io`.
+    /// `record-invalid` for a body that the client would not take for a record, or would not see, with nothing
+    /// written; `snapshot-changed` if somebody wrote before the first record; the faults `lease-lost`, `raced`, `io`.
     pub fn append(&mut self, body: &[u8], now: Timestamp) -> Result<Acknowledgement> {
         let uuid = record_uuid(self.agent, &self.session_id, &self.operation_id, self.written);
         let line = self.line(body, &uuid, now)?;
         let (lease, agent_lease) = (&self.lease, &self.agent_lease);
-        let appended = self.appender.append(&line, &|| {
+        let appended = self.appender.append_line(&line, &|| {
             lease.verify()?;
             agent_lease.as_ref().map_or(Ok(()), AgentLease::verify)
         });
@@ -145,35 +152,29 @@ impl ResumedWriter {
     }
 
     fn line(&self, body: &[u8], uuid: &str, now: Timestamp) -> Result<Vec<u8>> {
-        let invalid = |why: String| Refusal::new(Code::RecordInvalid, format!("a record body {why}"));
-        let body: Map<String, Value> =
-            serde_json::from_slice(body).map_err(|e| invalid(format!("is no JSON object: {e}")))?;
-        for key in ["uuid", "parentUuid"] {
-            if body.contains_key(key) {
-                return Err(invalid(format!("names `{key}`, which the writer fills in")).into());
-            }
-        }
-        if body.get("sessionId").is_some_and(|id| id.as_str() != Some(&self.session_id)) {
-            return Err(invalid("names another `sessionId`".to_owned()).into());
-        }
-        let mut record = Map::new();
-        record.insert("uuid".into(), json!(uuid));
-        record.insert("parentUuid".into(), json!(self.parent));
-        record.insert("sessionId".into(), json!(self.session_id));
-        record.insert("timestamp".into(), json!(format!("{now:.3}")));
-        record.extend(body);
-        let mut line = serde_json::to_vec(&record).expect("BUG: a JSON object is always JSON");
-        line.push(b'\n');
+        let fill = Fill {
+            uuid,
+            parent: self.parent.as_str(),
+            session_id: &self.session_id,
+            timestamp: &format!("{now:.3}"),
+        };
+        let line = body::line(body, &fill).map_err(|why| invalid(&why))?;
         let read = dialect::of(self.agent)
             .read(&line)
             .map_err(Error::io("check a record for", self.appender.path()))?;
         match read.records.as_slice() {
-            [one] if read.diagnostics.is_empty() && read.ids.text(one.id) == uuid => Ok(line),
+            [one] if read.diagnostics.is_empty() && read.ids.text(one.id) == uuid => {
+                if one.flags.has(Flags::UNSEEN) {
+                    // The next record would hang on it, and the client would take that one for an orphan.
+                    return Err(invalid("is of a kind that the client keeps out of the conversation").into());
+                }
+                Ok(line)
+            }
             _ => {
                 let why = read.diagnostics.first().and_then(|d| serde_json::to_value(d).ok());
                 let why =
                     why.as_ref().and_then(|d| d["reason"].as_str()).unwrap_or("the client would skip it");
-                Err(invalid(format!("is no record: {why}")).into())
+                Err(invalid(&format!("is no record: {why}")).into())
             }
         }
     }
@@ -201,6 +202,11 @@ fn tail_of(dialect: &dyn Dialect, t: &Transcript, snapshot: &Snapshot) -> Result
         Simulated::Resumes(resumed) => Some(t.id(resumed.tail)),
         Simulated::Refuses(_) => None,
     })
+}
+
+/// `why` completes "a record body ...".
+fn invalid(why: &str) -> Refusal {
+    Refusal::new(Code::RecordInvalid, format!("a record body {why}"))
 }
 
 /// Whether the file still holds what the operation was decided on and no record more. The fragment of a record that

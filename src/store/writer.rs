@@ -15,6 +15,7 @@ use serde_json::json;
 use super::{
     faults,
     file::{identity, require_regular},
+    signals,
     snapshot::Snapshot,
 };
 use crate::refusal::{Code, Error, Fault, FaultCode, Refusal, Result};
@@ -30,6 +31,10 @@ pub struct Appender {
     digest: blake3::Hasher,
     /// Bytes of ours that are there for good. From the first one on a change is a fault, never a refusal.
     written: u64,
+    /// Whether the last byte ends a line; so does the beginning of an empty file.
+    line_ended: bool,
+    /// An append was begun and not confirmed: what is on disk is not known, so nothing is added to it.
+    failed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +81,15 @@ impl Appender {
             digest: blake3::Hasher::new(),
             file,
             written: 0,
+            line_ended: true,
+            failed: false,
         };
         appender.digest = appender.digest_of_content()?;
         appender.check()?;
+        appender.line_ended = match appender.len {
+            0 => true,
+            len => appender.read_from(len - 1)?.first() == Some(&b'\n'),
+        };
         Ok(appender)
     }
 
@@ -97,37 +108,70 @@ impl Appender {
         self.len == 0
     }
 
-    /// Appends `bytes` (whole lines) in one write and makes them durable before it returns.
+    /// Appends a line (with its line feed) as [`Appender::append`] does. Where the file ends in an unfinished line,
+    /// that one is ended first, in the same write, so that the two are not glued together.
     ///
-    /// `still_ours` is asked right before the write.
+    /// # Errors
+    /// As for [`Appender::append`].
+    pub fn append_line(&mut self, line: &[u8], still_ours: &dyn Fn() -> Result<()>) -> Result<()> {
+        if self.line_ended {
+            return self.append(line, still_ours);
+        }
+        self.append(&[b"\n", line].concat(), still_ours)
+    }
+
+    /// Appends `bytes` in one write and makes them durable before it returns. A signal that would end the process
+    /// waits meanwhile, so that no lock is given back under a write.
+    ///
+    /// `still_ours` is asked right before the write. After an append that failed behind that point there is no
+    /// further one: the transcript has to be opened and read anew.
     ///
     /// # Errors
     /// `snapshot-changed` if somebody wrote before the first append, the fault `raced` later and where foreign
     /// bytes landed beside ours; what `still_ours` says; `io`.
     pub fn append(&mut self, bytes: &[u8], still_ours: &dyn Fn() -> Result<()>) -> Result<()> {
+        let _writing = signals::uninterrupted();
+        if self.failed {
+            return Err(self.failed_before());
+        }
         still_ours()?;
         self.check()?;
         let offset = self.len;
+        self.failed = true;
         faults::halfway("append-half", bytes, |half| self.file.write_all(half))
             .map_err(Error::io("append to", &self.path))?;
         let written = self.write_once(bytes)?;
         if written != bytes.len() {
             return Err(self.cut_short(offset, written, bytes.len()));
         }
-        faults::point("append-unsynced").map_err(Error::io("sync", &self.path))?;
-        self.file.sync_data().map_err(Error::io("sync", &self.path))?;
         self.len += bytes.len() as u64;
         self.written += bytes.len() as u64;
+        self.line_ended = bytes.last().map_or(self.line_ended, |b| *b == b'\n');
+        faults::point("append-unsynced").map_err(Error::io("sync", &self.path))?;
+        self.file.sync_data().map_err(Error::io("sync", &self.path))?;
         self.digest.update(bytes);
         let meta = self.file.metadata().map_err(Error::io("inspect", &self.path))?;
         self.times = Times::of(&meta);
         let there = self.read_from(offset)?;
         if there != bytes {
-            let why =
-                if there.len() == bytes.len() { "other bytes stand where ours belong" } else { "it grew" };
-            return Err(self.raced(why, offset, bytes.len() as u64));
+            return Err(match memchr::memmem::find(&there, bytes) {
+                Some(0) => self.raced("foreign bytes follow ours", offset, bytes.len() as u64),
+                Some(at) => {
+                    self.raced("foreign bytes stand before ours", offset + at as u64, bytes.len() as u64)
+                }
+                None => self.raced("ours are not there any more", offset, bytes.len() as u64),
+            });
         }
-        self.still_named()
+        self.still_named()?;
+        self.failed = false;
+        Ok(())
+    }
+
+    fn failed_before(&self) -> Error {
+        let path = self.path.display().to_string();
+        Fault::new(FaultCode::Io, format!("cannot append to `{path}`: an earlier append to it failed"))
+            .detail(json!({"path": path}))
+            .into()
     }
 
     /// One write, so that whoever appends at the same time lands before or after it and never inside.

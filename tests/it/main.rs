@@ -54,3 +54,4 @@ mod state;
 mod support;
 mod vectors;
 mod work;
+mod write;
