@@ -9,6 +9,8 @@ mod codes;
 #[cfg(unix)]
 mod command;
 #[cfg(unix)]
+mod contention;
+#[cfg(unix)]
 mod crash;
 #[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]
