@@ -90,9 +90,11 @@ impl Then {
         let version = body.client_pick.as_ref().map(|p| p.client_version.clone()).filter(|v| !v.is_empty());
         let inputs = body.verdict.as_ref().map(|v| &v.inputs);
         let asked = |key: &str| inputs.and_then(|i| i.get(key)?.as_str()).map(str::to_owned);
+        // In a project's folder that is not the session's own, the client refuses.
+        let elsewhere = crate::store::agents::qwen::client_of(self.source.path(), &self.t, None).project;
         let mut last = None;
         for version in distinct([asked("clientVersion"), None, version]) {
-            for project in distinct([None, asked("cwd"), None]) {
+            for project in distinct([None, asked("cwd"), elsewhere.clone()]) {
                 let client = Client { version: version.clone(), project, ..Client::default() };
                 let inspection = topology::inspect(&self.t, &self.source, dialect::of(self.agent), &client)
                     .map_err(Error::io("read", self.source.path()))?;

@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::{
     args::{AgentArg, Global},
-    prompt,
+    output, prompt,
 };
 use crate::{
     dialect::{self, Client, Dialect},
     record::Agent,
     refusal::{Code, Error, Refusal, Result},
     store::{
+        agents::qwen::client_of,
         env::Env,
         sessions::{self, SessionContext, SessionRef},
         snapshot::Snapshot,
@@ -76,8 +77,24 @@ pub fn open_at(global: &Global, path: PathBuf, digest: Digest) -> Result<Opened>
     if global.agent == AgentArg::Auto {
         recognise(&path, &snapshot)?;
     }
-    let client = Client { version: global.client_version.clone(), project: None, runtime_dir: None };
+    let canonical = path.canonicalize().unwrap_or_else(|_| path.clone());
+    let client = client_of(&canonical, &snapshot.transcript, global.client_version.clone());
+    newer_client(global, dialect, &client, &snapshot);
     Ok(Opened { path, snapshot, dialect, client })
+}
+
+/// A client that is newer than the rules we know gets the newest known ones, which is said.
+fn newer_client(global: &Global, dialect: &dyn Dialect, client: &Client, snapshot: &Snapshot) {
+    let version = client.version.as_ref().or(snapshot.transcript.client_version.as_ref());
+    if let Some(version) = version.filter(|v| dialect.is_newer_than_known(v)) {
+        output::warn(
+            global,
+            &format!(
+                "the client is {version}, newer than {}, the newest whose rules are known; those are used",
+                dialect.known_version()
+            ),
+        );
+    }
 }
 
 /// What the process was started in.

@@ -169,7 +169,7 @@ fn exit_code(status: ExitStatus) -> i32 {
 const PIPE: &str = "gate-";
 
 /// The named pipe, open for both directions: it has a writer as long as we live, and opening it does not wait.
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn make_gate(scratch: &Path, pipe: &Path) -> Result<Option<File>> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     // A pipe is not to be swept before it is locked.
@@ -186,7 +186,7 @@ fn make_gate(scratch: &Path, pipe: &Path) -> Result<Option<File>> {
 ///
 /// # Errors
 /// `io`.
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn sweep(scratch: &Path) -> Result<usize> {
     if !scratch.is_dir() {
         return Ok(0);
@@ -199,18 +199,18 @@ pub fn sweep(scratch: &Path) -> Result<usize> {
 ///
 /// # Errors
 /// None.
-#[cfg(not(unix))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn sweep(_: &Path) -> Result<usize> {
     Ok(0)
 }
 
 /// Beside the folder, so that the folder is empty when nothing runs.
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn sweep_lock(scratch: &Path) -> PathBuf {
     scratch.with_extension("lock")
 }
 
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 fn sweep_locked(scratch: &Path) -> Result<usize> {
     use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
     let mut swept = 0;
@@ -235,7 +235,7 @@ fn sweep_locked(scratch: &Path) -> Result<usize> {
 }
 
 /// Without named pipes the command starts at once; the owner record names it right afterwards.
-#[cfg(not(unix))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn make_gate(_: &Path, _: &Path) -> Result<Option<File>> {
     Ok(None)
 }
@@ -245,7 +245,7 @@ fn make_gate(_: &Path, _: &Path) -> Result<Option<File>> {
 ///
 /// # Errors
 /// `lease-lost` if the holder of the lease ended before it opened the gate; faults that could not be left in the file.
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", target_os = "android"))]
 pub fn wait_at_gate(pipe: &Path, command: &[OsString]) -> Result<()> {
     use std::os::unix::process::CommandExt;
     let why = match pass_gate(pipe) {
@@ -303,7 +303,7 @@ fn pass_gate(pipe: &Path) -> Result<()> {
 ///
 /// # Errors
 /// Always.
-#[cfg(not(unix))]
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub fn wait_at_gate(_: &Path, _: &[OsString]) -> Result<()> {
     Err(Fault::new(FaultCode::CommandFailedToStart, "no gate on this system").into())
 }

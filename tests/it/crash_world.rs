@@ -45,7 +45,8 @@ fn record(uuid: &str, parent: Option<&str>, more: Value, cwd: &Path) -> String {
 impl World {
     pub fn new() -> World {
         let env = TestEnv::new();
-        let cwd = fs::canonicalize(env.path("work")).unwrap();
+        // A folder that exists and has the same name in every world.
+        let cwd = PathBuf::from("/");
         let user =
             |text: &str| json!({"type": "user", "message": {"role": "user", "parts": [{"text": text}]}});
         let model = |text: &str| json!({"type": "assistant", "message": {"role": "model", "parts": [{"text": text}]}});
@@ -61,7 +62,7 @@ impl World {
             record("u3", Some("f1"), user("another way"), &cwd),
             record("a3", Some("u3"), model("went another way"), &cwd),
         ];
-        let path = env.write(&format!("home/.qwen/projects/-p/chats/{SESSION}.jsonl"), lines.concat());
+        let path = env.write(&format!("home/.qwen/projects/-/chats/{SESSION}.jsonl"), lines.concat());
         for name in ["0123@v1", "4567@v1"] {
             env.write(&format!("home/.qwen/file-history/{SESSION}/{name}"), name);
         }

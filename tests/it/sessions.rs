@@ -176,6 +176,8 @@ fn the_list_says_what_each_session_is_about() {
         record("b", Some("a"), says("two")),
     ]
     .concat();
+    let here = format!("\"cwd\":{}", json!(home.cwd));
+    let two_branches = two_branches.replace("\"cwd\":\"/p\"", &here);
     home.session(&home.chats(), A, 49, &two_branches);
     let renamed = [
         record("a", None, says("hello")),

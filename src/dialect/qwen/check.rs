@@ -46,6 +46,11 @@ fn warnings(t: &Transcript, chain: &Chain) -> Vec<String> {
         !on_chain[r.id.ix()] && r.parent.is_some_and(|parent| on_chain[parent.ix()])
     };
     let mut warnings = Vec::new();
+    if let Some(line) = t.separator_line {
+        warnings.push(format!(
+            "line {line} holds U+2028 or U+2029 unescaped; a client that runs on Node 24 or later loses that record"
+        ));
+    }
     if t.records.iter().filter(hangs_here).any(|r| r.flags.has(Flags::COMPRESSION)) {
         warnings.push(
             "this branch leaves the conversation before a compression: its history is the uncompressed text and \
