@@ -10,15 +10,14 @@
 use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus},
 };
 
-use super::{
-    private,
-    signals::{self, Cleanup},
-};
+#[cfg(unix)]
+use super::private;
+use super::signals::{self, Cleanup};
 use crate::refusal::{Error, Fault, FaultCode, Result};
 
 /// The hidden subcommand that waits at the gate.
@@ -268,7 +267,7 @@ fn holder_is_gone() -> Error {
 /// Waits until the gate is opened.
 #[cfg(unix)]
 fn pass_gate(pipe: &Path) -> Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::{io::Read, os::unix::fs::OpenOptionsExt};
     let mut gate = File::options()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)

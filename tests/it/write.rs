@@ -66,6 +66,22 @@ fn records_hang_below_the_leaf_one_below_the_other() {
 }
 
 #[test]
+fn nothing_is_acknowledged_before_it_is_durable() {
+    let stage = Stage::new();
+    let mut command = stage.resume(&["--leaf", PICK, "--seed", "none", "--write", "--operation-id", "op"]);
+    command.env("OFFSHOOT_FAULT_POINT", "append-unsynced=kill");
+    let mut w = Process::spawn(command);
+    w.send(format!("{}\n", user("one")));
+    assert_eq!(w.line(), "", "killed between the write and the sync");
+    assert_eq!(w.end().code, None);
+    // It is on the disk of a machine that went on running, so the retry goes on below it.
+    let written = stage.records().last().unwrap()["uuid"].clone();
+    let mut w = writer(&stage, PICK, "none", "op");
+    assert_eq!(w.acked(&user("two"))["parentUuid"], written);
+    w.done();
+}
+
+#[test]
 fn without_json_the_result_is_on_stderr_too() {
     let stage = Stage::new();
     let mut w = Process::spawn(stage.resume(&["--leaf", PICK, "--seed", "none", "--write"]));
