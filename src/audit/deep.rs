@@ -8,11 +8,13 @@ use std::{
 use crate::{
     audit::{
         Follow, follow, policy, seed,
-        source::{self, Evidence, Then},
+        source::{Evidence, Then},
     },
     refusal::{Error, Result},
     store::ledger::{
-        Findings, Ledger, Looked, Read, Scope, Selection, entry::Entry, first_attempt, resolve_offered,
+        Findings, Ledger, Looked, Read, Scope, Selection,
+        entry::{Entry, OfferedLeaf},
+        first_attempt, resolve_offered,
     },
     topology::{GapIds, Inspection},
     transcript::Transcript,
@@ -154,7 +156,7 @@ impl Auditor<'_> {
         }
         // Leaves that the ledger does not have are found by its own checks.
         let recorded = entry.body.offered.as_ref().and_then(|o| resolve_offered(self.read, o));
-        let again: Vec<_> = inspection.branches.iter().map(source::offered).collect();
+        let again: Vec<_> = inspection.branches.iter().map(OfferedLeaf::from).collect();
         if let Some(recorded) = recorded.filter(|recorded| *recorded != again) {
             let message = format!(
                 "the transcript had {} leaves, {} of them as they were offered",
@@ -176,7 +178,7 @@ impl Auditor<'_> {
             .iter()
             .map(|g| GapIds { child_uuid: then.t.id(g.child), missing_parent_uuid: then.t.id(g.missing) })
             .collect();
-        if seed.chain_digest != source::chain_digest(&then.t, &chain)
+        if seed.chain_digest != chain.digest(&then.t)
             || seed.chain != chain.uuids.len() as u64
             || seed.gaps != gaps
         {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    audit::source::{Then, grown_from},
+    audit::source::Then,
     policy::{self, Inputs, Outcome},
     refusal::{Error, FaultCode, Result},
     selection::{DecidedKind, PolicyRef},
@@ -12,7 +12,7 @@ use crate::{
         entry::{Entry, VerdictRecord},
         kept_policy,
     },
-    topology::Inspection,
+    topology::{Inspection, Tree, grown_from},
 };
 
 /// What is wrong with a verdict: codes and words.
@@ -133,7 +133,7 @@ fn check_inputs(
         .filter(|s| s.is_completed() && s.closing.is_some_and(|c| c.seq < entry.seq))
         .max_by_key(|s| s.closing.map(|c| c.seq));
     let chosen = before.and_then(|s| s.pending.body.verdict.as_ref().map(|v| v.leaf_uuid.clone()));
-    let recorded = chosen.and_then(|leaf| grown_from(&then.t, inspection, &leaf));
+    let recorded = chosen.and_then(|leaf| grown_from(&then.t, &Tree::new(&then.t), &leaf));
     // What was pruned cannot be asked any more.
     let pruned = read.entries.first().is_some_and(|e| e.seq > 0);
     if recorded != inputs.recorded && !(pruned && recorded.is_none()) {

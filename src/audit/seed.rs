@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    audit::source::{Then, chain_of, open, visible},
+    audit::source::{Then, chain_of, open},
     dialect::{self, derived_uuid},
     record::RecordId,
     refusal::{Error, Result},
@@ -55,9 +55,9 @@ fn fork(
         return Ok(Some(("seed-gone", format!("the child `{}` is not there", seed.session_id))));
     };
     let t = dialect::of(ledger.agent()).read(&source).map_err(Error::io("read", path))?;
-    let expected = then.chain(leaf).map(|chain| visible(&then.t, &chain)).unwrap_or_default();
+    let expected = then.chain(leaf).map(|chain| chain.history(&then.t)).unwrap_or_default();
     let Some(last) = expected.last() else { return differs("the chosen chain has no record to seed") };
-    let seeded = chain_of(&t, last).map(|chain| visible(&t, &chain)).unwrap_or_default();
+    let seeded = chain_of(&t, last).map(|chain| chain.history(&t)).unwrap_or_default();
     if seeded != expected {
         return differs(format!(
             "the child holds {} records of the {} of the chosen chain",

@@ -10,12 +10,9 @@ use crate::{
     dialect::{self, Client},
     record::{Agent, RecordId},
     refusal::{Error, Result},
-    store::{
-        file::FileSource,
-        ledger::entry::{Body, OfferedLeaf},
-    },
-    topology::{self, Branch, Chain, Inspection, build_ordered_uuid_chain},
-    transcript::{Flags, IdIx, Source, Transcript},
+    store::{file::FileSource, ledger::entry::Body},
+    topology::{self, Chain, Inspection, build_ordered_uuid_chain},
+    transcript::{Source, Transcript},
 };
 
 /// The digests of a transcript's beginnings.
@@ -134,47 +131,4 @@ fn distinct(all: [Option<String>; 3]) -> Vec<Option<String>> {
 pub(super) fn chain_of(t: &Transcript, id: &RecordId) -> Option<Chain> {
     let ix = t.ids.find(id.as_str()).filter(|ix| t.first(*ix).is_some())?;
     Some(build_ordered_uuid_chain(t, ix))
-}
-
-/// BLAKE3 (bare hex) of a chain's ids joined by a newline.
-pub(super) fn chain_digest(t: &Transcript, chain: &Chain) -> String {
-    let ids: Vec<String> = chain.uuids.iter().map(|id| t.ids.text(*id)).collect();
-    blake3::hash(ids.join("\n").as_bytes()).to_hex().to_string()
-}
-
-/// The ids of a chain as the client sees them, without a terminal run of neutral records.
-pub(super) fn visible(t: &Transcript, chain: &Chain) -> Vec<RecordId> {
-    let has = |id: &IdIx, flag| t.first(*id).is_some_and(|r| t.record(r).flags.has(flag));
-    let mut ids: Vec<IdIx> = chain.uuids.iter().filter(|id| !has(id, Flags::UNSEEN)).copied().collect();
-    while ids.last().is_some_and(|id| has(id, Flags::NEUTRAL)) {
-        ids.pop();
-    }
-    ids.into_iter().map(|id| t.id(id)).collect()
-}
-
-/// A branch as it is offered.
-pub(super) fn offered(b: &Branch) -> OfferedLeaf {
-    OfferedLeaf {
-        leaf_uuid: b.leaf_uuid.clone(),
-        branch_point_uuid: b.branch_point_uuid.clone(),
-        classification: b.classification,
-        turn: b.turn,
-        started_at: b.started_at.clone(),
-        updated_at: b.updated_at.clone(),
-        last_message_at: b.last_message_at.clone(),
-    }
-}
-
-/// The reported leaf that a recorded choice leads to: itself, or the one that has grown from it.
-pub(super) fn grown_from(t: &Transcript, inspection: &Inspection, leaf: &RecordId) -> Option<RecordId> {
-    if inspection.branch(leaf).is_some() {
-        return Some(leaf.clone());
-    }
-    let target = t.ids.find(leaf.as_str()).filter(|ix| t.first(*ix).is_some())?;
-    let below = |b: &&Branch| chain_of(t, &b.leaf_uuid).is_some_and(|c| c.uuids.contains(&target));
-    let mut grown = inspection.branches.iter().filter(below);
-    match (grown.next(), grown.next()) {
-        (Some(one), None) => Some(one.leaf_uuid.clone()),
-        _ => None,
-    }
 }

@@ -290,9 +290,7 @@ fn run_command(
     forwarding.ended();
     point("command-ended")?;
     // Whatever goes wrong from here on, the exit status is the command's.
-    let observed = lease
-        .set_process("resume")
-        .and_then(|()| resume::observe(host, resumed.session.agent, answer, code).map(drop));
+    let observed = lease.set_process("resume").and_then(|()| resume::observe(host, answer, code).map(drop));
     if let Err(error) = observed {
         output::warn(global, &format!("what the command did could not be recorded: {error}"));
     }

@@ -8,7 +8,7 @@ use crate::{
     refusal::Result,
     selection::SeedMode,
     store::{labels, ledger::Ledger, ledger::Read, snapshot::Snapshot},
-    topology::{ContinuedIn, Inspection, Tree},
+    topology::{ContinuedIn, Inspection, Tree, grown_from},
     transcript::{Flags, Transcript},
 };
 
@@ -47,7 +47,7 @@ pub fn annotate(
     let recorded = read
         .latest_completed(&canonical)
         .and_then(|s| s.pending.body.verdict.as_ref().map(|v| v.leaf_uuid.clone()))
-        .and_then(|leaf| grown_from(t, &leaf));
+        .and_then(|leaf| grown_from(t, &Tree::new(t), &leaf));
     let mut children: BTreeMap<RecordId, (String, String)> = BTreeMap::new();
     for selection in read.selections(&canonical).iter().filter(|s| s.is_completed()) {
         let body = &selection.pending.body;
@@ -75,19 +75,6 @@ pub fn session_key(t: &Transcript, path: &Path) -> String {
     match t.session_ids.first() {
         Some(id) => id.clone(),
         None => path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default(),
-    }
-}
-
-/// `leaf` itself if it is reported, else the one reported leaf below it.
-pub(super) fn grown_from(t: &Transcript, leaf: &RecordId) -> Option<RecordId> {
-    let id = t.ids.find(leaf.as_str()).filter(|&id| t.first(id).is_some())?;
-    let tree = Tree::new(t);
-    if let Some(leaf) = tree.leaf_of(id) {
-        return Some(t.id(leaf));
-    }
-    match tree.leaves_with(id)[..] {
-        [only] => Some(t.id(only)),
-        _ => None,
     }
 }
 

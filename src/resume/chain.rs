@@ -8,8 +8,8 @@ use crate::{
     dialect::{Client, Dialect, Simulated},
     record::RecordId,
     refusal::{Code, Refusal, Result},
-    topology::{Chain, GapIds, build_ordered_uuid_chain},
-    transcript::{Flags, IdIx, Source, Transcript},
+    topology::{Chain, GapIds, build_ordered_uuid_chain, trim_neutral},
+    transcript::{IdIx, Source, Transcript},
 };
 
 /// A chain that may be seeded.
@@ -31,39 +31,6 @@ impl Seedable {
             missing_parent_uuid: t.id(g.missing),
         };
         self.chain.gaps.iter().map(ids).collect()
-    }
-
-    /// The ids of the chain as the client sees it, without a terminal run of neutral records.
-    pub fn visible(&self, t: &Transcript) -> Vec<RecordId> {
-        let seen = |id: &&IdIx| t.first(**id).is_some_and(|r| !t.record(r).flags.has(Flags::UNSEEN));
-        let mut ids: Vec<IdIx> = self.chain.uuids.iter().filter(seen).copied().collect();
-        trim_neutral(t, &mut ids);
-        ids.into_iter().map(|id| t.id(id)).collect()
-    }
-
-    /// BLAKE3 (bare hex) of the chain's ids joined by a newline.
-    pub fn digest(&self, t: &Transcript) -> String {
-        chain_digest(t, &self.chain)
-    }
-}
-
-/// BLAKE3 (bare hex) of a chain's ids joined by a newline.
-pub fn chain_digest(t: &Transcript, chain: &Chain) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for (i, id) in chain.uuids.iter().enumerate() {
-        if i > 0 {
-            hasher.update(b"\n");
-        }
-        hasher.update(t.ids.text(*id).as_bytes());
-    }
-    hasher.finalize().to_hex().to_string()
-}
-
-fn trim_neutral(t: &Transcript, ids: &mut Vec<IdIx>) {
-    while let Some(last) = ids.last()
-        && t.first(*last).is_some_and(|r| t.record(r).flags.has(Flags::NEUTRAL))
-    {
-        ids.pop();
     }
 }
 

@@ -34,9 +34,9 @@ use crate::{
 
 pub use annotate::{Context as AnnotateContext, annotate, session_key};
 pub use answer::{Answer, Resumed, resume_command};
-pub use chain::{Landing, Seedable, chain_digest, land, seedable};
+pub use chain::{Landing, Seedable, land, seedable};
 pub use hold::hold;
-pub use observe::{Outcome, observe, outcome};
+pub use observe::observe;
 pub use pipeline::resume;
 pub use settle::{Settled, recover};
 pub use write::{Acknowledgement, ResumedWriter};

@@ -16,7 +16,7 @@ use crate::{
         },
         operations::{self, Claim},
     },
-    topology::{Branch, Inspection},
+    topology::Inspection,
     transcript::Source,
 };
 
@@ -65,7 +65,7 @@ pub(super) fn claim(
 pub(super) fn body(host: &Host<'_>, operation: &Operation, decided: &Decided, plan: &Plan) -> Result<Body> {
     let session = &decided.session;
     let choice = &decided.choice;
-    let offered = session.inspection.branches.iter().map(offered).collect();
+    let offered = session.inspection.branches.iter().map(OfferedLeaf::from).collect();
     let digest = choice.decided_by.policy.as_ref().map(|p| p.digest.clone());
     if let (Some(digest), Some(text)) = (&digest, plan.policy_text.as_ref()) {
         let kept = keep_policy(host.state.root(), text)?;
@@ -97,18 +97,6 @@ pub(super) fn body(host: &Host<'_>, operation: &Operation, decided: &Decided, pl
         observed: None,
         recovered: None,
     })
-}
-
-fn offered(b: &Branch) -> OfferedLeaf {
-    OfferedLeaf {
-        leaf_uuid: b.leaf_uuid.clone(),
-        branch_point_uuid: b.branch_point_uuid.clone(),
-        classification: b.classification,
-        turn: b.turn,
-        started_at: b.started_at.clone(),
-        updated_at: b.updated_at.clone(),
-        last_message_at: b.last_message_at.clone(),
-    }
 }
 
 /// A later entry of the same operation: what identifies it, and nothing that the pending entry has.

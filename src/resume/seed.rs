@@ -57,7 +57,7 @@ pub(super) fn lands_already(
     request: &Request,
     chain: &Seedable,
 ) -> Result<Option<Landing>> {
-    let expected = chain.visible(&session.snapshot.transcript);
+    let expected = chain.chain.history(&session.snapshot.transcript);
     if expected.is_empty() {
         return Ok(None);
     }
@@ -76,7 +76,7 @@ pub(super) fn plan(
 ) -> Result<Plan> {
     let session = &decided.session;
     let (t, path) = (&session.snapshot.transcript, &session.snapshot.path);
-    let expected = decided.chain.visible(t);
+    let expected = decided.chain.chain.history(t);
     let leaf = &decided.choice.leaf;
     let Some(last) = expected.last().cloned() else {
         return Err(chain::unreachable(leaf, "the client can see no record of the chain").into());
@@ -88,7 +88,7 @@ pub(super) fn plan(
         transcript: path.display().to_string(),
         parent_uuid: last,
         chain: decided.chain.chain.uuids.len() as u64,
-        chain_digest: decided.chain.digest(t),
+        chain_digest: decided.chain.chain.digest(t),
         gaps: decided.chain.gaps(t),
         anchor: None,
         temporary: None,
@@ -176,7 +176,7 @@ fn plan_in_place(
     bytes.extend_from_slice(&anchor.bytes);
     let whole = FileSource::open(path)?;
     let appended = Appended { head: &whole, tail: &bytes };
-    let expected = decided.chain.visible(t);
+    let expected = decided.chain.chain.history(t);
     chain::land(session.dialect(), &appended, &request.client, &expected, request.allow_gap)
         .map_err(Error::io("read", path))?
         .map_err(|why| {

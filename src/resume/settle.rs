@@ -341,7 +341,7 @@ fn recorded_chain(
     let chain = chain::seedable(dialect, &t, &source, &verdict.leaf_uuid, !seed.gaps.is_empty())
         .map_err(Error::io("read", path))?;
     Ok(match chain {
-        Ok(chain) if chain.digest(&t) == seed.chain_digest => Ok((source, t, chain)),
+        Ok(chain) if chain.chain.digest(&t) == seed.chain_digest => Ok((source, t, chain)),
         Ok(_) => Err("the chain of the chosen leaf is another one".to_owned()),
         Err(error) => Err(error.to_string()),
     })
@@ -358,7 +358,7 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
         Ok(recorded) => recorded,
         Err(why) => return Ok(Found::Nothing(why)),
     };
-    let expected = chain.visible(&t);
+    let expected = chain.chain.history(&t);
     let source = FileSource::open(child)?;
     let c = dialect::of(agent).read(&source).map_err(Error::io("read", child))?;
     let begins =
@@ -395,7 +395,7 @@ fn in_place(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord, lease
         Ok(recorded) => recorded,
         Err(why) => return Ok(Found::Nothing(why)),
     };
-    let expected = chain.visible(&t);
+    let expected = chain.chain.history(&t);
     let mut source = FileSource::open(path)?;
     let Some(anchor) = &seed.anchor else {
         return Ok(match lands_below(agent, &source, path, &expected, None)? {

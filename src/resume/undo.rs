@@ -5,8 +5,9 @@ use serde_json::json;
 use crate::{
     record::RecordId,
     refusal::{Code, Refusal, Result},
-    resume::annotate::{self, Context},
+    resume::annotate::Context,
     selection::SeedMode,
+    topology::{Tree, grown_from},
     transcript::Transcript,
 };
 
@@ -39,7 +40,7 @@ pub(super) fn leaf_before(t: &Transcript, context: &Context, transcript: &str) -
         .into());
     };
     let before = pick.leaf_uuid.as_ref().unwrap_or(&pick.tail_uuid);
-    annotate::grown_from(t, before).ok_or_else(|| {
+    grown_from(t, &Tree::new(t), before).ok_or_else(|| {
         Refusal::new(
             Code::StaleSource,
             format!(

@@ -1,6 +1,9 @@
 //! The ordered chain of a leaf: what the resumed writer is seeded with.
 
-use crate::transcript::{IdIx, Transcript};
+use crate::{
+    record::RecordId,
+    transcript::{Flags, IdIx, Transcript},
+};
 
 /// A record on a chain whose parent is in no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,43 @@ pub struct Chain {
     pub gaps: Vec<Gap>,
     /// The uuid at which the walk met itself.
     pub cycle: Option<IdIx>,
+}
+
+impl Chain {
+    /// The chain without the records that the client cannot see.
+    pub fn visible(&self, t: &Transcript) -> Vec<IdIx> {
+        self.uuids.iter().copied().filter(|&id| !has(t, id, Flags::UNSEEN)).collect()
+    }
+
+    /// The history that the client builds of it: what it sees, without a terminal run of neutral records.
+    pub fn history(&self, t: &Transcript) -> Vec<RecordId> {
+        let mut ids = self.visible(t);
+        trim_neutral(t, &mut ids);
+        ids.into_iter().map(|id| t.id(id)).collect()
+    }
+
+    /// BLAKE3 (bare hex) of its ids joined by a newline: what the ledger keeps of a chain.
+    pub fn digest(&self, t: &Transcript) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for (i, id) in self.uuids.iter().enumerate() {
+            if i > 0 {
+                hasher.update(b"\n");
+            }
+            hasher.update(t.ids.text(*id).as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// Removes neutral records from the end: titles, anchors.
+pub fn trim_neutral(t: &Transcript, ids: &mut Vec<IdIx>) {
+    while ids.last().is_some_and(|&id| has(t, id, Flags::NEUTRAL)) {
+        ids.pop();
+    }
+}
+
+fn has(t: &Transcript, id: IdIx, flag: Flags) -> bool {
+    t.first(id).is_some_and(|r| t.record(r).flags.has(flag))
 }
 
 /// Walks from `leaf_uuid` to its root and returns the chain root first.

@@ -15,11 +15,11 @@ mod summary;
 mod tree;
 mod turn;
 
-pub use chain::{Chain, Gap, build_ordered_uuid_chain};
+pub use chain::{Chain, Gap, build_ordered_uuid_chain, trim_neutral};
 pub use inspect::{MAX_LISTED, inspect};
 pub use inspection::{
     Branch, ClientPick, ContinuedIn, Counts, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo,
     TopologyDiagnostic,
 };
-pub use resolve::resolve_leaf;
+pub use resolve::{grown_from, resolve_leaf};
 pub use tree::Tree;

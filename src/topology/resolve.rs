@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::{
+    record::RecordId,
     refusal::{Code, Error, Refusal, Result},
     topology::Tree,
     transcript::{IdIx, Transcript},
@@ -82,4 +83,17 @@ fn listed(what: &str, t: &Transcript, ids: impl ExactSizeIterator<Item = IdIx>) 
     let more = ids.len().saturating_sub(MOST_LISTED);
     let ids: Vec<_> = ids.take(MOST_LISTED).map(|id| t.id(id)).collect();
     json!({what: ids, "more": more})
+}
+
+/// `leaf` itself if it is reported, else the one reported leaf that has grown from it. None if there is no such
+/// record, or if several leaves have.
+pub fn grown_from(t: &Transcript, tree: &Tree<'_>, leaf: &RecordId) -> Option<RecordId> {
+    let id = t.ids.find(leaf.as_str()).filter(|&id| t.first(id).is_some())?;
+    if let Some(leaf) = tree.leaf_of(id) {
+        return Some(t.id(leaf));
+    }
+    match tree.leaves_with(id)[..] {
+        [only] => Some(t.id(only)),
+        _ => None,
+    }
 }

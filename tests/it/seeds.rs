@@ -85,7 +85,7 @@ fn for_every_leaf(mut check: impl FnMut(&str, &Read, &RecordId, &Seedable)) -> u
         }
         for branch in &r.inspection.branches {
             if let Some(seed) = seed_of(&r, &branch.leaf_uuid)
-                && !seed.visible(&r.t).is_empty()
+                && !seed.chain.history(&r.t).is_empty()
             {
                 seeds += 1;
                 check(&name, &r, &branch.leaf_uuid, &seed);
@@ -99,7 +99,7 @@ fn for_every_leaf(mut check: impl FnMut(&str, &Read, &RecordId, &Seedable)) -> u
 fn the_client_lands_on_every_fork_with_exactly_its_chain() {
     let seeds = for_every_leaf(|name, r, leaf, seed| {
         let child = fork(r, seed);
-        let landed = land(&Qwen, &child, &Client::default(), &seed.visible(&r.t), false).unwrap();
+        let landed = land(&Qwen, &child, &Client::default(), &seed.chain.history(&r.t), false).unwrap();
         landed.unwrap_or_else(|why| panic!("{name}: fork of {leaf}: {why}"));
         let inside = read(&child);
         assert_eq!(inside.inspection.branches.len(), 1, "{name}: fork of {leaf} has one leaf");
@@ -163,7 +163,7 @@ fn verbatim(source: &Value, child: &Value) -> bool {
 fn one_altered_parent_in_the_final_bytes_is_noticed() {
     let mut altered = 0;
     for_every_leaf(|name, r, leaf, seed| {
-        let expected = seed.visible(&r.t);
+        let expected = seed.chain.history(&r.t);
         if expected.len() < 3 {
             return;
         }
@@ -196,8 +196,8 @@ fn an_anchor_moves_the_client_to_every_leaf_that_it_can_walk_to() {
         }
         tail.extend_from_slice(&anchor.bytes);
         let whole = Appended { head: &r.bytes, tail: &tail };
-        let landed = land(&Qwen, &whole, &Client::default(), &seed.visible(&r.t), true).unwrap();
-        let hidden = seed.visible(&r.t).len() < seed.chain.uuids.len();
+        let landed = land(&Qwen, &whole, &Client::default(), &seed.chain.history(&r.t), true).unwrap();
+        let hidden = seed.chain.history(&r.t).len() < seed.chain.uuids.len();
         match landed {
             Ok(landing) => {
                 reached += 1;

@@ -3,7 +3,6 @@
 
 use serde_json::json;
 
-use super::fork;
 use crate::{
     dialect::{Anchor, AnchorSpec},
     topology::build_ordered_uuid_chain,
@@ -13,7 +12,7 @@ use crate::{
 /// One line. Its parent is the leaf, or where the client cannot see the leaf, the last record that it can.
 pub(super) fn anchor(t: &Transcript, leaf: IdIx, spec: &AnchorSpec) -> Anchor {
     let chain = build_ordered_uuid_chain(t, leaf);
-    let parent = fork::visible(t, &chain).last().map(|&id| t.ids.text(id));
+    let parent = chain.visible(t).last().map(|&id| t.ids.text(id));
     let mut record = json!({
         "uuid": spec.uuid,
         "parentUuid": parent,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{artifacts::side_artifacts, fork};
+use super::artifacts::side_artifacts;
 use crate::{
     refusal::{Code, Refusal},
     topology::Chain,
@@ -39,7 +39,7 @@ fn warnings(t: &Transcript, chain: &Chain) -> Vec<String> {
         on_chain[id.ix()] = true;
     }
     let mut kept = vec![false; t.ids.len()];
-    for a in side_artifacts(t, &fork::visible(t, chain)) {
+    for a in side_artifacts(t, &chain.visible(t)) {
         kept[t.record(a.record).id.ix()] = true;
     }
     let hangs_here = |r: &&crate::transcript::Record| {

@@ -22,22 +22,13 @@ use crate::{
     transcript::{Flags, IdIx, RecordIx, Source, Transcript},
 };
 
-/// The chain without the records that the client cannot see.
-pub(super) fn visible(t: &Transcript, chain: &Chain) -> Vec<IdIx> {
-    chain.uuids.iter().copied().filter(|&id| !unseen(t, id)).collect()
-}
-
 pub(super) fn attached(t: &Transcript, chain: &Chain) -> Vec<IdIx> {
-    let mut ids: Vec<_> = off_chain(t, chain, side_artifacts(t, &visible(t, chain)))
+    let mut ids: Vec<_> = off_chain(t, chain, side_artifacts(t, &chain.visible(t)))
         .iter()
         .map(|a| t.record(a.record).id)
         .collect();
     ids.dedup();
     ids
-}
-
-fn unseen(t: &Transcript, id: IdIx) -> bool {
-    t.first(id).is_none_or(|r| t.record(r).flags.has(Flags::UNSEEN))
 }
 
 fn off_chain(t: &Transcript, chain: &Chain, mut side: Vec<SideArtifact>) -> Vec<SideArtifact> {
@@ -56,7 +47,7 @@ pub(super) fn write(
     spec: &ForkSpec,
     out: &mut dyn Write,
 ) -> io::Result<ForkReport> {
-    let side = off_chain(t, chain, side_artifacts(t, &visible(t, chain)));
+    let side = off_chain(t, chain, side_artifacts(t, &chain.visible(t)));
     let physical = physical_records(t, chain);
     let mut writer = Writer::new(t, source, spec, out);
     let (mut side, mut tail) = (side.into_iter().peekable(), None::<IdIx>);

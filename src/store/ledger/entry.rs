@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     record::{Agent, Classification, RecordId, Turn},
     selection::{DecidedBy, SeedMode},
-    topology::{ClientPick, GapIds},
+    topology::{Branch, ClientPick, GapIds},
 };
 
 /// The schema that this version writes.
@@ -155,6 +155,20 @@ pub struct OfferedLeaf {
     pub updated_at: String,
     /// See `startedAt`.
     pub last_message_at: Option<String>,
+}
+
+impl From<&Branch> for OfferedLeaf {
+    fn from(b: &Branch) -> Self {
+        OfferedLeaf {
+            leaf_uuid: b.leaf_uuid.clone(),
+            branch_point_uuid: b.branch_point_uuid.clone(),
+            classification: b.classification,
+            turn: b.turn,
+            started_at: b.started_at.clone(),
+            updated_at: b.updated_at.clone(),
+            last_message_at: b.last_message_at.clone(),
+        }
+    }
 }
 
 /// The choice and what it was made from.
