@@ -290,9 +290,13 @@ fn run_command(
     forwarding.ended();
     point("command-ended")?;
     // Whatever goes wrong from here on, the exit status is the command's.
-    let observed = lease.set_process("resume").and_then(|()| resume::observe(host, answer, code).map(drop));
-    if let Err(error) = observed {
-        output::warn(global, &format!("what the command did could not be recorded: {error}"));
+    let why = match lease.set_process("resume").and_then(|()| resume::observe(host, answer, code)) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some("the session is gone".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(why) = why {
+        output::warn(global, &format!("what the command did could not be recorded: {why}"));
     }
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
