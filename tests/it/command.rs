@@ -294,12 +294,28 @@ fn it_never_runs_if_the_lease_does_not_name_it() {
     assert!(ran_at.exists(), "a retry starts it");
 }
 
+/// The states of the processes that a process has started.
+#[cfg(target_os = "linux")]
+fn states_of_children(pid: u32) -> Vec<String> {
+    let stats = names(Path::new("/proc")).into_iter().filter(|n| n.parse::<u32>().is_ok());
+    let stats = stats.filter_map(|n| fs::read_to_string(format!("/proc/{n}/stat")).ok());
+    stats
+        .filter_map(|stat| {
+            let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+            let state = fields.next()?.to_owned();
+            (fields.next()? == pid.to_string()).then_some(state)
+        })
+        .collect()
+}
+
 #[test]
+#[cfg(target_os = "linux")]
 fn a_signal_before_the_gate_opens_leaves_nothing() {
     let stage = Stage::new();
     let agent = stage.script("agent.sh", "echo ran");
     let paused = Paused::at(&stage, "command-waiting", resume(&stage, &["--leaf", OTHER], &[&agent]));
     paused.process.signal(Signal::TERM);
+    until("the gate's end", || states_of_children(paused.process.pid()) == ["Z"]);
     let ran = paused.go().end();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(143), ""), "passed on to the gate, which ends");
     assert_eq!(names(&stage.env.path("state/run")), [""; 0]);

@@ -395,15 +395,20 @@ fn a_stdout_that_is_closed_ends_it_quietly_with_the_record_durable() {
     let mut w = writer(&stage, PICK, "none", "op");
     let one = w.acked(&user("one"));
     w.close_stdout();
-    w.send(format!("{}\n{}\n", user("two"), user("three")));
+    // Not by the first one perhaps: a process that another test starts may hold our end for a moment.
+    until("its end", || {
+        w.send(format!("{}\n", user("more")));
+        w.child.try_wait().unwrap().is_some()
+    });
     let ran = w.end().code(0);
     assert!(!ran.stderr.contains("error") && !ran.stderr.contains("fault"), "{}", ran.stderr);
     let records = stage.records();
-    assert_eq!(records.last().unwrap()["parentUuid"], one["uuid"], "two is there, three was not begun");
+    let two = records.iter().find(|r| r["parentUuid"] == one["uuid"]);
+    assert!(two.is_some(), "what could not be acknowledged is there");
     assert!(!stage.agent_lock().exists());
     let mut w = writer(&stage, PICK, "none", "op");
-    let three = w.acked(&user("three"));
-    assert_eq!(three["parentUuid"], records.last().unwrap()["uuid"]);
+    let next = w.acked(&user("next"));
+    assert_eq!(next["parentUuid"], records.last().unwrap()["uuid"]);
     w.done();
 }
 
