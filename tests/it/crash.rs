@@ -1,134 +1,45 @@
 //! The recovery table: the built binary is stopped by SIGKILL at every point of every kind of run, and what it
 //! leaves is settled in three ways, by `recover`, by a retry, and by another run on the transcript.
 //!
-//! Which points there are is found out by running, so that a new one cannot be forgotten: the table below must name
+//! Which points there are is found out by running, so that a new one cannot be forgotten: `crash_runs` must name
 //! exactly those that are reached, and a point at which the process is not killed fails the test.
 
-use std::{os::unix::process::ExitStatusExt, process::Output};
+use std::{collections::BTreeMap, os::unix::process::ExitStatusExt, process::Stdio};
 
 use offshoot::store::ledger::entry::State;
 use serde_json::Value;
 
-use crate::crash_world::{OPERATION, Visits, World, result, run, trace};
+use crate::{
+    crash_runs::{
+        ANCHOR_BEHIND, ANCHOR_RUN, After, COMMAND, FORK, NO_OP, NONE, Scenario, UNDO, WRITER,
+        WRITER_WITHOUT_SEED,
+    },
+    crash_world::{OPERATION, World, result, run, text, trace},
+};
 
-/// What a stop within a phase of the run comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
-    /// The operation counts as never made.
-    NeverMade,
-    /// It was recorded, its seed is not there: abandoned.
-    Abandoned,
-    /// It was recorded and its seed is whole: completed.
-    Completed,
-    /// It was completed before the stop.
-    Done,
+/// What a run that nobody stops reports and leaves.
+pub struct Clean {
+    points: Vec<String>,
+    pub result: Value,
+    picture: BTreeMap<String, String>,
 }
 
-struct Scenario {
-    name: &'static str,
-    verb: &'static str,
-    args: &'static [&'static str],
-    /// Record bodies for `--write`.
-    bodies: &'static [&'static str],
-    prepare: fn(&mut World),
-    /// Where the client stands in the seeded session in the end.
-    history: &'static [&'static str],
-    /// Every point that a run reaches, in order, in the phases that it goes through.
-    phases: &'static [(After, &'static [&'static [&'static str]])],
-}
-
-/// An append to the ledger, up to where the entry counts, and from there.
-const LINE: &[&str] = &["ledger-before-line", "ledger-line-half"];
-const LINE_IS_THERE: &[&str] =
-    &["ledger-line-unsynced", "ledger-after-line", "head-half", "ledger-after-head"];
-const START: &[&str] = &["leased", "inspected", "claim-made", "claimed"];
-const LOCK: &[&str] = &["agent-lock-staged", "agent-lock-linked", "agent-leased"];
-const ANCHOR: &[&str] = &["in-place-checked", "append-half"];
-const ANCHOR_IS_THERE: &[&str] = &["append-unsynced", "in-place-appended"];
-
-fn nothing(_: &mut World) {}
-
-impl Scenario {
-    fn prepared(&self) -> World {
-        let mut world = World::new();
-        (self.prepare)(&mut world);
-        world.before = std::fs::read(&world.transcript).unwrap();
-        world
-    }
-
-    /// As [`trace`] names them, each with what a stop there comes to.
-    fn points(&self) -> Vec<(String, After)> {
-        let mut visits = Visits::default();
-        let phases = self.phases.iter();
-        phases
-            .flat_map(|(after, runs)| runs.concat().into_iter().map(|p| (p, *after)))
-            .map(|(point, after)| (visits.name(point), after))
-            .collect()
-    }
-
-    fn run(&self, world: &World, plan: Option<&str>) -> Output {
-        run(world.call(self.verb, self.args), plan, &self.input(world))
-    }
-
-    /// The record bodies that are not there yet: what a caller sends who takes up the operation.
-    fn input(&self, world: &World) -> String {
-        let bytes = std::fs::read_to_string(&world.transcript).unwrap();
-        let there =
-            bytes.lines().filter(|l| l.contains("body-") && serde_json::from_str::<Value>(l).is_ok()).count();
-        self.bodies[there..].iter().map(|b| format!("{b}\n")).collect()
-    }
-
-    /// What another run chooses. Where a writer goes on, it must be the branch that this one goes on with: another
-    /// choice would be an audit's finding.
-    fn other_leaf(&self, world: &World) -> String {
-        if self.bodies.is_empty() {
-            return "a3".to_owned();
-        }
-        let bytes = std::fs::read_to_string(&world.transcript).unwrap();
-        let mut records = bytes.lines().rev().filter_map(|l| serde_json::from_str::<Value>(l).ok());
-        let written = records.find(|r| r.to_string().contains("body-"));
-        written.map_or("a2".to_owned(), |r| r["uuid"].as_str().unwrap().to_owned())
-    }
-
-    /// Runs it again with the same id, and once more; both must give the result of a run that nobody stopped.
-    fn retry(&self, world: &World, expected: &Value, replayed: bool, at: &str) {
-        let first = self.run(world, None);
-        assert_eq!(first.status.code(), Some(0), "{at}: {}{}", text(&first.stdout), text(&first.stderr));
-        let mut first = result(world, &first);
-        assert_eq!(first["replayed"], replayed, "{at}");
-        let entries = world.entries(OPERATION).len();
-        let mut second = result(world, &self.run(world, None));
-        assert_eq!(second["replayed"], true, "{at}");
-        for answer in [&mut first, &mut second] {
-            answer["replayed"] = false.into();
-            assert_eq!(answer, expected, "{at}");
-        }
-        let observed = world.states(OPERATION).iter().filter(|s| **s == State::Observed).count();
-        let grown = world.entries(OPERATION).len() - entries;
-        assert!(grown == 0 || observed > 0, "{at}: a replay added an entry");
-        let completed = world.states(OPERATION).iter().filter(|s| **s == State::Completed).count();
-        assert_eq!(completed, 1, "{at}");
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+pub fn clean(scenario: &Scenario) -> Clean {
+    let world = scenario.prepared();
+    let (points, output) = trace(&world, world.call(scenario.verb, scenario.args), &scenario.input(&world));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let result = result(&world, &output);
+    world.assert_settled(scenario.name);
+    let seeded = world.env.path(result["seed"]["transcript"].as_str().unwrap().trim_start_matches('/'));
+    assert_eq!(world.client_history(&seeded)[..scenario.history.len()], *scenario.history);
+    Clean { points, result, picture: world.picture() }
 }
 
 fn sweep(scenario: &Scenario) {
-    let clean = scenario.prepared();
-    let (points, output) = trace(&clean, clean.call(scenario.verb, scenario.args), &scenario.input(&clean));
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let expected = result(&clean, &output);
-    clean.assert_settled(scenario.name);
-    let picture = clean.picture();
-    let seeded =
-        clean.env.path("").join(expected["seed"]["transcript"].as_str().unwrap().trim_start_matches('/'));
-    assert_eq!(clean.client_history(&seeded)[..scenario.history.len()], *scenario.history);
-
+    let clean = clean(scenario);
     let named = scenario.points();
     let names: Vec<&str> = named.iter().map(|(point, _)| point.as_str()).collect();
-    assert_eq!(names, points, "{}: the table names every point that is reached", scenario.name);
+    assert_eq!(names, clean.points, "{}: the table names every point that is reached", scenario.name);
 
     for (point, after) in named {
         let at = format!("{}, stopped at {point}", scenario.name);
@@ -149,10 +60,10 @@ fn sweep(scenario: &Scenario) {
         assert_eq!(outcome, wanted, "{at}");
         assert_eq!(recover(&world, &at), Vec::<String>::new(), "{at}: a second time");
         let replayed = matches!(after, After::Completed | After::Done);
-        finish(scenario, &world, &expected, replayed, &picture, &format!("{at}, recovered"));
+        finish(scenario, &world, &clean, replayed, &format!("{at}, recovered"));
 
         world.bring_back();
-        finish(scenario, &world, &expected, replayed, &picture, &format!("{at}, retried at once"));
+        finish(scenario, &world, &clean, replayed, &format!("{at}, retried at once"));
 
         world.bring_back();
         let at = format!("{at}, settled by another run");
@@ -161,246 +72,138 @@ fn sweep(scenario: &Scenario) {
         let output = run(world.call("resume", &other), None, "");
         assert_eq!(output.status.code(), Some(0), "{at}: {}{}", text(&output.stdout), text(&output.stderr));
         world.assert_settled(&at);
-        finish(scenario, &world, &expected, replayed, &picture, &at);
+        finish(scenario, &world, &clean, replayed, &at);
     }
 }
 
-fn recover(world: &World, at: &str) -> Vec<String> {
+pub fn recover(world: &World, at: &str) -> Vec<String> {
     let ran = world.env.run(&["recover", "--json"]);
     assert_eq!(ran.code, Some(0), "{at}: {}{}", ran.stdout, ran.stderr);
     let settled = ran.json()["settled"].as_array().unwrap().clone();
     settled.iter().map(|s| s["outcome"].as_str().unwrap().to_owned()).collect()
 }
 
-fn finish(
-    scenario: &Scenario,
-    world: &World,
-    expected: &Value,
-    replayed: bool,
-    picture: &std::collections::BTreeMap<String, String>,
-    at: &str,
-) {
-    scenario.retry(world, expected, replayed, at);
+pub fn finish(scenario: &Scenario, world: &World, clean: &Clean, replayed: bool, at: &str) {
+    scenario.retry(world, &clean.result, replayed, at);
     world.assert_settled(at);
-    assert_eq!(&world.picture(), picture, "{at}");
+    assert_eq!(world.picture(), clean.picture, "{at}");
 }
 
-use After::{Abandoned, Completed, Done, NeverMade};
+/// Recovery is stopped in its turn, at each of its points.
+fn recovery_sweep(scenario: &Scenario, point: &str) {
+    let clean = clean(scenario);
+    let mut world = scenario.prepared();
+    let killed = scenario.run(&world, Some(&format!("{point}=kill")));
+    assert_eq!(killed.status.signal(), Some(9), "{point} is not reached");
+    world.keep();
+    let recover_command = |world: &World| {
+        let mut command = world.env.command(&["recover", "--json"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    let (points, _) = trace(&world, recover_command(&world), "");
+    assert!(!points.is_empty(), "{}, {point}: recovery reaches no point", scenario.name);
+    for second in points {
+        let at = format!("{}, stopped at {point}, its recovery at {second}", scenario.name);
+        world.bring_back();
+        let killed = run(recover_command(&world), Some(&format!("{second}=kill")), "");
+        assert_eq!(killed.status.signal(), Some(9), "{at}: not reached");
+        world.assert_sound(&at);
+        recover(&world, &at);
+        world.assert_settled(&at);
+        let completed = world.states(OPERATION).contains(&State::Completed);
+        finish(scenario, &world, &clean, completed, &at);
+    }
+}
 
-const WENT_ONE_WAY: &[&str] = &["u1", "a1", "f1", "u2", "a2"];
+#[test]
+fn recovery_stopped_anywhere() {
+    for (scenario, point) in [
+        (&FORK, "fork-backups"),
+        (&FORK, "publish.linked"),
+        (&FORK, "ledger-line-unsynced"),
+        (&ANCHOR_RUN, "agent-lock-linked"),
+        (&ANCHOR_BEHIND, "append-half"),
+        (&WRITER, "append-unsynced"),
+        (&WRITER, "append-half#2"),
+    ] {
+        recovery_sweep(scenario, point);
+    }
+}
+
+/// Every point fails instead of stopping the process: exit 1 with a fault, nothing of ours is left behind, and a
+/// retry ends as if nothing had happened.
+#[test]
+fn a_failure_anywhere_is_a_fault_that_a_retry_gets_over() {
+    for scenario in [&COMMAND, &ANCHOR_BEHIND, &WRITER, &WRITER_WITHOUT_SEED, &NO_OP] {
+        let clean = clean(scenario);
+        for (point, _) in scenario.points() {
+            let at = format!("{}, failing at {point}", scenario.name);
+            let world = scenario.prepared();
+            let failed = scenario.run(&world, Some(&format!("{point}=error")));
+            let (out, err) = (text(&failed.stdout), text(&failed.stderr));
+            assert!(!err.contains("panicked"), "{at}: {err}");
+            // Only giving the agent's lock back is tried in another way, and succeeds.
+            let ignored = point == "agent-lock-retired";
+            assert_eq!(failed.status.code(), Some(if ignored { 0 } else { 1 }), "{at}: {out}{err}");
+            assert!(
+                ignored || out.contains(&fault_of(&point)) || err.contains(&fault_of(&point)),
+                "{at}: {out}{err}"
+            );
+            world.assert_sound(&at);
+            assert_eq!(world.litter(), Vec::<String>::new(), "{at}");
+            let first = scenario.run(&world, None);
+            assert_eq!(first.status.code(), Some(0), "{at}: {}{}", text(&first.stdout), text(&first.stderr));
+            finish(scenario, &world, &clean, true, &at);
+        }
+    }
+}
+
+fn fault_of(point: &str) -> String {
+    format!("fault point `{}`", point.split('#').next().unwrap())
+}
 
 #[test]
 fn a_fork_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "fork",
-        verb: "resume",
-        args: &["--leaf", "a2"],
-        bodies: &[],
-        prepare: nothing,
-        history: WENT_ONE_WAY,
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (
-                Abandoned,
-                &[
-                    LINE_IS_THERE,
-                    &[
-                        "pending",
-                        "fork-half",
-                        "fork-staged",
-                        "backup-copied",
-                        "backup-copied",
-                        "fork-backups",
-                    ],
-                ],
-            ),
-            (Completed, &[&["publish.linked", "seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed"]]),
-        ],
-    });
+    sweep(&FORK);
 }
 
 #[test]
 fn an_anchor_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "in-place",
-        verb: "resume",
-        args: &["--leaf", "a2", "--seed", "in-place"],
-        bodies: &[],
-        prepare: nothing,
-        history: WENT_ONE_WAY,
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (Abandoned, &[LINE_IS_THERE, &["pending"], LOCK, ANCHOR]),
-            (Completed, &[ANCHOR_IS_THERE, &["seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed", "agent-lock-retired"]]),
-        ],
-    });
+    sweep(&ANCHOR_RUN);
 }
 
 #[test]
 fn an_anchor_behind_an_unfinished_line_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "in-place, unfinished line",
-        verb: "resume",
-        args: &["--leaf", "a2", "--seed", "in-place"],
-        bodies: &[],
-        prepare: |world| {
-            // Whole, but for its end.
-            let bytes = std::fs::read(&world.transcript).unwrap();
-            std::fs::write(&world.transcript, &bytes[..bytes.len() - 1]).unwrap();
-        },
-        history: WENT_ONE_WAY,
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (Abandoned, &[LINE_IS_THERE, &["pending"], LOCK, ANCHOR]),
-            (Completed, &[ANCHOR_IS_THERE, &["seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed", "agent-lock-retired"]]),
-        ],
-    });
+    sweep(&ANCHOR_BEHIND);
 }
 
 #[test]
 fn an_anchor_that_is_not_needed_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "in-place, nothing to write",
-        verb: "resume",
-        args: &["--leaf", "a3", "--seed", "in-place"],
-        bodies: &[],
-        prepare: nothing,
-        history: &["u1", "a1", "f1", "u3", "a3"],
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (Completed, &[LINE_IS_THERE, &["pending"], LOCK, &["seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed", "agent-lock-retired"]]),
-        ],
-    });
+    sweep(&NO_OP);
 }
 
 #[test]
 fn no_seed_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "none",
-        verb: "resume",
-        args: &["--leaf", "a2", "--seed", "none"],
-        bodies: &[],
-        prepare: nothing,
-        history: &["u1", "a1", "f1", "u3", "a3"],
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (Completed, &[LINE_IS_THERE, &["pending", "seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed"]]),
-        ],
-    });
+    sweep(&NONE);
 }
-
-const BODIES: &[&str] = &[
-    r#"{"type":"user","cwd":"/w","message":{"role":"user","parts":[{"text":"body-0"}]}}"#,
-    r#"{"type":"assistant","cwd":"/w","message":{"role":"model","parts":[{"text":"body-1"}]}}"#,
-];
-const TWO_RECORDS: &[&str] = &[
-    "writer-marked",
-    "append-half",
-    "append-unsynced",
-    "append-half",
-    "append-unsynced",
-    "agent-lock-retired",
-];
 
 #[test]
 fn a_writer_below_an_anchor_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "in-place --write",
-        verb: "resume",
-        args: &["--leaf", "a2", "--seed", "in-place", "--write"],
-        bodies: BODIES,
-        prepare: nothing,
-        history: WENT_ONE_WAY,
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (Abandoned, &[LINE_IS_THERE, &["pending"], LOCK, ANCHOR]),
-            (Completed, &[ANCHOR_IS_THERE, &["seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed"], TWO_RECORDS]),
-        ],
-    });
+    sweep(&WRITER);
 }
 
 #[test]
 fn a_writer_without_a_seed_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "none --write",
-        verb: "resume",
-        args: &["--leaf", "a2", "--seed", "none", "--write"],
-        bodies: BODIES,
-        prepare: nothing,
-        history: WENT_ONE_WAY,
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (
-                Completed,
-                &[LINE_IS_THERE, &["pending", "agent-lock-staged", "agent-lock-linked", "seeded"], LINE],
-            ),
-            (Done, &[LINE_IS_THERE, &["completed"], TWO_RECORDS]),
-        ],
-    });
+    sweep(&WRITER_WITHOUT_SEED);
 }
 
 #[test]
 fn an_undo_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "undo",
-        verb: "undo",
-        args: &[],
-        bodies: &[],
-        prepare: |world| {
-            let first = ["--leaf", "a2", "--seed", "in-place", "--operation-id", "first"];
-            assert!(run(world.call("resume", &first), None, "").status.success());
-        },
-        history: &["u1", "a1", "f1", "u3", "a3"],
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (Abandoned, &[LINE_IS_THERE, &["pending"], LOCK, ANCHOR]),
-            (Completed, &[ANCHOR_IS_THERE, &["seeded"], LINE]),
-            (Done, &[LINE_IS_THERE, &["completed", "agent-lock-retired"]]),
-        ],
-    });
+    sweep(&UNDO);
 }
 
 #[test]
 fn a_fork_with_a_command_stopped_anywhere() {
-    sweep(&Scenario {
-        name: "command",
-        verb: "resume",
-        args: &["--leaf", "a2", "--", "/bin/sh", "-c", "exit 0", "{session}"],
-        bodies: &[],
-        prepare: nothing,
-        history: WENT_ONE_WAY,
-        phases: &[
-            (NeverMade, &[START, LINE]),
-            (
-                Abandoned,
-                &[
-                    LINE_IS_THERE,
-                    &[
-                        "pending",
-                        "fork-half",
-                        "fork-staged",
-                        "backup-copied",
-                        "backup-copied",
-                        "fork-backups",
-                    ],
-                ],
-            ),
-            (Completed, &[&["publish.linked", "seeded"], LINE]),
-            (
-                Done,
-                &[
-                    LINE_IS_THERE,
-                    &["completed", "command-waiting", "command-named", "command-running", "command-ended"],
-                    LINE,
-                    LINE_IS_THERE,
-                ],
-            ),
-        ],
-    });
+    sweep(&COMMAND);
 }

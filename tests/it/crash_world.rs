@@ -152,12 +152,7 @@ impl World {
         self.assert_sound(at);
         let pending = self.ledger().read().unwrap().pending().len();
         assert_eq!(pending, 0, "{at}: something is pending");
-        let left: Vec<String> = self
-            .files()
-            .into_iter()
-            .filter(|f| f.contains("offshoot.tmp") || f.contains("writer-locks"))
-            .collect();
-        assert!(left.is_empty(), "{at}: {left:?} is left");
+        assert_eq!(self.litter(), Vec::<String>::new(), "{at}");
         let bytes = fs::read(&self.transcript).unwrap();
         let theirs = bytes == self.before;
         assert!(theirs || bytes.ends_with(b"\n"), "{at}: an unfinished line was not ended");
@@ -165,6 +160,12 @@ impl World {
         assert!(found.findings.is_empty() && found.notes.is_empty(), "{at}: {found:?}");
         let deep = audit::deep(&self.env.path("state"), &looked, &Scope::default()).unwrap();
         assert!(deep.findings.is_empty(), "{at}: {:?}", deep.findings);
+    }
+
+    /// Files that only a run in progress may have: a staged child, the agent's lock and what goes with it.
+    pub fn litter(&self) -> Vec<String> {
+        let ours = |f: &String| f.contains("offshoot.tmp") || f.contains("writer-locks");
+        self.files().into_iter().filter(ours).collect()
     }
 
     /// All files below the home, relative to it.
@@ -276,7 +277,6 @@ pub fn trace(world: &World, command: Command, stdin: &str) -> (Vec<String>, Outp
 /// The result that a run reported, on whichever stream it belongs, without the paths of this place.
 #[track_caller]
 pub fn result(world: &World, output: &Output) -> Value {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     let found = [&out, &err]
         .into_iter()
@@ -292,4 +292,8 @@ pub fn result(world: &World, output: &Output) -> Value {
     let found = found.unwrap_or_else(|| panic!("no result: {out}\n{err}"));
     let root = fs::canonicalize(world.env.path("")).unwrap();
     serde_json::from_str(&found.to_string().replace(root.to_str().unwrap(), "")).unwrap()
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -13,6 +13,10 @@ mod contention;
 #[cfg(unix)]
 mod crash;
 #[cfg(unix)]
+mod crash_rows;
+#[cfg(unix)]
+mod crash_runs;
+#[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod crash_world;
 #[cfg(unix)]
