@@ -31,7 +31,7 @@ use crate::{
             ledgers,
         },
         operations::{Claim, OperationLock},
-        snapshot::Snapshot,
+        snapshot,
         writer::Appender,
     },
     transcript::{Flags, IdIx, Source, Transcript},
@@ -224,8 +224,8 @@ fn give_locks_back(read: &Read, lease: &Lease) -> Result<()> {
 }
 
 fn session_of(target: &Target) -> Result<String> {
-    let snapshot = Snapshot::take(&target.path, dialect::of(target.agent), false)?;
-    Ok(annotate::session_key(&snapshot.transcript, &snapshot.path))
+    let t = snapshot::head(&target.path, dialect::of(target.agent))?;
+    Ok(annotate::session_key(&t, &target.path))
 }
 
 /// A writer that died may have left a torn line; the next record must not be glued to it.

@@ -84,6 +84,25 @@ impl Times {
     }
 }
 
+/// How much of a transcript says whose it is.
+const HEAD: u64 = 256 * 1024;
+
+/// What the first records say of a transcript (session id, working directory), without reading a large file to its
+/// end: its first 256 KiB, or all of it where no record ends in there.
+///
+/// # Errors
+/// `unsafe-path` for anything but a regular file; `io`.
+pub fn head(path: &Path, dialect: &dyn Dialect) -> Result<Transcript> {
+    let mut source = FileSource::open(path)?;
+    let whole = source.len();
+    source.truncate_to(HEAD);
+    let t = dialect.read(&source).map_err(|e| read_error(path, e))?;
+    if !t.records.is_empty() || whole <= HEAD {
+        return Ok(t);
+    }
+    dialect.read(&FileSource::open(path)?).map_err(|e| read_error(path, e))
+}
+
 impl Snapshot {
     /// Opens the file once and reads it, up to the length it had when it was opened.
     ///
