@@ -176,6 +176,9 @@ fn describe(answer: &Answer) -> String {
         format!("leaf       {}", answer.leaf_uuid),
         format!("decided by {}", decided(&answer.decided_by)),
     ];
+    if let Some(policy) = &answer.decided_by.policy {
+        lines.push(format!("policy     {}", policy.digest));
+    }
     if !answer.followed.is_empty() {
         lines.push(format!("followed   {}", answer.followed.join(" -> ")));
     }
