@@ -236,7 +236,7 @@ fn finish_decision(
         .map_err(Error::io("read", &session.snapshot.path))??;
     let mode = if followed.is_empty() || wanted != SeedMode::Fork {
         wanted
-    } else if seed::lands_already(&session, request, &chain)?.is_some() {
+    } else if seed::stands(&session, request, &chain)?.is_some() {
         // The session that was reached goes on from there by itself: it is handed over.
         SeedMode::None
     } else {

@@ -52,11 +52,7 @@ pub(super) struct Seeded {
 }
 
 /// Where the client lands by itself, if that is the chosen chain.
-pub(super) fn lands_already(
-    session: &Session,
-    request: &Request,
-    chain: &Seedable,
-) -> Result<Option<Landing>> {
+fn lands_already(session: &Session, request: &Request, chain: &Seedable) -> Result<Option<Landing>> {
     let expected = chain.chain.history(&session.snapshot.transcript);
     if expected.is_empty() {
         return Ok(None);
@@ -65,6 +61,15 @@ pub(super) fn lands_already(
         chain::land(session.dialect(), &session.snapshot, &request.client, &expected, request.allow_gap)
             .map_err(Error::io("read", &session.snapshot.path))?;
     Ok(landed.ok())
+}
+
+/// Where the client lands by itself, if it is also safe to let it write there. Below an unfinished last line it is not:
+/// the client glues its next record to it, and one resume later the record is lost with all that stood before it.
+pub(super) fn stands(session: &Session, request: &Request, chain: &Seedable) -> Result<Option<Landing>> {
+    if session.snapshot.transcript.torn_bytes > 0 {
+        return Ok(None);
+    }
+    lands_already(session, request, chain)
 }
 
 /// Fixes names and bytes.
@@ -100,7 +105,7 @@ pub(super) fn plan(
     match decided.mode {
         SeedMode::Fork => plan_fork(host, operation_id, decided, &mut record),
         SeedMode::InPlace => {
-            standing = lands_already(session, request, &decided.chain)?;
+            standing = stands(session, request, &decided.chain)?;
             plan_in_place(request, host, operation_id, decided, standing.as_ref(), &mut record)?;
         }
         SeedMode::None => {

@@ -330,6 +330,27 @@ fn an_unfinished_last_line_is_ended_before_the_anchor() {
 }
 
 #[test]
+fn the_client_is_not_left_below_an_unfinished_last_line() {
+    let torn = "{\"uuid\":\"zz\",\"message\":\"cut";
+    let place = Place::with(&(two_branches() + torn));
+    let before = place.transcript();
+    assert_eq!(place.client_pick(&place.path), "bbbb-a", "it lands there by itself");
+    let answer = place.resume(&["--leaf", "bbbb-a", "--seed", "in-place"]).code(0).json();
+    assert_ne!(answer["seed"]["anchor"], Value::Null);
+    assert_eq!(answer["seed"]["parentUuid"], answer["seed"]["anchor"]);
+    assert!(place.transcript().strip_prefix(&before).unwrap().starts_with("\n{"));
+    assert_eq!(place.client_pick(&place.path), "bbbb-a");
+
+    // Nor is a child handed over that ends so: it is forked in turn.
+    let place = Place::with(&two_branches());
+    let policy = place.policy(NEWEST);
+    let first = place.resume(&["--policy", &policy]).code(0).json();
+    place.append(first["seed"]["transcript"].as_str().unwrap(), torn);
+    let second = place.resume(&["--policy", &policy]).code(0).json();
+    assert_eq!((&second["followed"], &second["seed"]["mode"]), (&json!([SESSION]), &json!("fork")));
+}
+
+#[test]
 fn a_chain_over_records_that_the_client_cannot_see_needs_a_fork() {
     let artifact = json!({"subtype": "session_artifact_event", "systemPayload": {"v": 2}});
     let text = turn("root-q", "root-a", "", "2026-01-01T00:00:01.000Z")
