@@ -1,0 +1,99 @@
+// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY`. Prints a table, and ends with
+// `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped.
+
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { Failed, rows } from "./matrix.mjs";
+import { offshootAt } from "./offshoot.mjs";
+import { endAll, pool } from "./process.mjs";
+import * as qwenClient from "./qwen/client.mjs";
+import * as qwenSessions from "./qwen/sessions.mjs";
+
+// Each further client is one entry here: a client and its sessions.
+const SUBJECTS = [{ client: qwenClient, sessions: qwenSessions }];
+const LIMIT_MS = 20 * 60_000;
+const WIDTH = Math.max(2, availableParallelism());
+
+const binary = realpathSync(process.argv[2]);
+// Its name reaches the model with the working directory, so it must hold no word that is looked for there.
+const root = realpathSync(mkdtempSync(join(tmpdir(), "real-clients-")));
+const project = join(root, "project");
+mkdirSync(project);
+let homes = 0;
+const bench = {
+  home() {
+    const home = join(root, `home-${++homes}`);
+    mkdirSync(home);
+    return { home, project };
+  },
+  offshoot: (place) => offshootAt(binary, place),
+};
+
+function stop(why, code) {
+  endAll();
+  rmSync(root, { recursive: true, force: true });
+  console.log(`${why}\n0 passed, 1 failed`);
+  process.exit(code);
+}
+process.on("SIGINT", () => stop("interrupted", 130));
+process.on("SIGTERM", () => stop("terminated", 143));
+setTimeout(() => stop("the clients did not end in time", 1), LIMIT_MS).unref();
+
+async function main() {
+  const { dependencies, optionalDependencies } = JSON.parse(readFileSync(new URL("package.json", import.meta.url)));
+  const node = optionalDependencies[`node-${process.platform}-${process.arch}`];
+  if (process.version !== `v${node}`) throw new Failed(`this is node ${process.version}, not ${node}`);
+  const results = [];
+  for (const { client, sessions } of SUBJECTS) {
+    const place = bench.home();
+    client.settle(place);
+    const installed = await client.installedVersion(place);
+    if (installed !== client.version || dependencies[client.npmPackage] !== client.version) {
+      throw new Failed(`the installed ${client.agent} is ${JSON.stringify(installed)}, not ${client.version}`);
+    }
+    console.log(`${client.agent} ${installed}, node ${node}`);
+    const all = rows(client, await sessions.make(() => bench.home()), bench);
+    results.push(...(await pool(WIDTH, all.map((row) => () => checked(row)))));
+  }
+  return results;
+}
+
+async function checked(row) {
+  const began = performance.now();
+  let result;
+  let failure = null;
+  try {
+    result = (await row.check()) ?? "as foretold";
+  } catch (error) {
+    result = "FAILED";
+    failure = error instanceof Failed ? error.message : error.stack;
+  }
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  return { ...row, result, failure, seconds };
+}
+
+function table(results) {
+  const lines = [["session", "leaf", "seed", "s", "result"]];
+  for (const r of results) lines.push([r.session, r.leaf, r.seed, r.seconds, r.result]);
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...lines.map((line) => line[column].length)));
+  return lines.map((line) => line.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()).join("\n");
+}
+
+const began = performance.now();
+let failed = 1;
+try {
+  const results = await main();
+  const failures = results.filter((r) => r.failure !== null);
+  console.log(table(results));
+  for (const f of failures) console.log(`\n${f.session}, ${f.leaf || "-"}, ${f.seed}: ${f.failure}`);
+  console.log(`${((performance.now() - began) / 1000).toFixed(0)} s`);
+  failed = failures.length + (results.length === 0 ? 1 : 0);
+  console.log(`${results.length - failures.length} passed, ${failed} failed`);
+} catch (error) {
+  endAll();
+  console.log(`${error instanceof Failed ? error.message : error.stack}\n0 passed, 1 failed`);
+}
+if (process.env.KEEP === undefined) rmSync(root, { recursive: true, force: true });
+else console.log(root);
+process.exit(failed > 0 ? 1 : 0);
