@@ -12,6 +12,7 @@ use crate::{
     transcript::{IdIx, Source, Transcript},
 };
 
+mod jsonl;
 pub mod qwen;
 
 /// The rules of one agent's transcripts.

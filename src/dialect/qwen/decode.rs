@@ -1,10 +1,10 @@
 //! The parts of a record that a summary needs, decoded from its own bytes.
 
-use super::{
-    head::each_part,
-    json::{Cursor, Field, Result},
+use super::head::each_part;
+use crate::dialect::{
+    Decoded,
+    jsonl::json::{Cursor, Field, Result, member_of},
 };
-use crate::dialect::Decoded;
 
 /// Decodes one record. Bytes that are no JSON object give nothing.
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
@@ -102,22 +102,4 @@ fn id(value: &mut Cursor<'_>) -> Result<Option<String>> {
     let object = value.peek() == Some(b'{');
     let id = member_of(value, "id")?;
     Ok(object.then(|| id.text().unwrap_or_default().into_owned()))
-}
-
-/// One member of the object that comes next; absent if it is no object.
-fn member_of<'a>(value: &mut Cursor<'a>, name: &str) -> Result<Field<'a>> {
-    let mut found = Field::Absent;
-    if value.peek() != Some(b'{') {
-        value.skip()?;
-        return Ok(found);
-    }
-    value.members(&mut |key, value| {
-        if key.is(name) {
-            found = value.field()?;
-        } else {
-            value.skip()?;
-        }
-        Ok(())
-    })?;
-    Ok(found)
 }

@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 
 use super::{
     artifacts::{SideArtifact, side_artifacts},
-    members::{Edit, apply, last, members, string},
     payload,
 };
 use crate::{
-    dialect::{ForkReport, ForkSpec, derived_uuid},
+    dialect::{
+        ForkReport, ForkSpec, derived_uuid,
+        jsonl::members::{Edit, apply, last, members, string},
+    },
     record::Agent,
     topology::Chain,
     transcript::{Flags, IdIx, RecordIx, Source, Transcript},

@@ -1,7 +1,10 @@
 //! One JSON object to the few things that topology needs, by the client's own rule of what is a record.
 
-use super::json::{Cursor, Field, RawStr, Result};
-use crate::{record::RecordKind, transcript::Flags};
+use crate::{
+    dialect::jsonl::json::{Cursor, Field, RawStr, Result},
+    record::RecordKind,
+    transcript::Flags,
+};
 
 /// What an object of the file is.
 pub(super) struct Object<'a> {

@@ -5,9 +5,11 @@ use std::ops::Range;
 
 use super::{
     head::{self, Object},
+    salvage::{self, Scanned},
+};
+use crate::dialect::jsonl::{
     json::{self, JsonError},
     lines,
-    salvage::{self, Scanned},
 };
 
 /// Something on a line; offsets count from the start of the line.

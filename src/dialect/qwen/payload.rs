@@ -5,7 +5,7 @@ use hashbrown::HashMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::members::{Edit, elements, last, members, string};
+use crate::dialect::jsonl::members::{Edit, elements, last, members, string};
 
 /// Rewrites the payloads of one fork; artifact ids that were met are remembered.
 pub(super) struct Remap<'a> {

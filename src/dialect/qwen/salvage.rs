@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::lines::space_at;
+use crate::dialect::jsonl::lines::space_at;
 
 /// What the scanner met.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,13 +1,9 @@
 //! Reading and simulation against hostile bytes: what the client does with each was taken from the client's own
 //! reader (0.24.4, Node 22).
 
-use super::{
-    decode, read,
-    read::{Limits, read_with},
-    simulate,
-};
+use super::{decode, read, read::read_with, simulate};
 use crate::{
-    dialect::{Client, Simulated},
+    dialect::{Client, Simulated, jsonl::read::Limits},
     transcript::{LineDiagnostic, Source, Transcript},
 };
 

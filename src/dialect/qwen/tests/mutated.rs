@@ -148,8 +148,8 @@ fn mutated_bytes_never_panic_and_read_the_same_in_any_chunks() {
             .collect();
         for (ix, line) in bytes.split(|&b| b == b'\n').enumerate() {
             let number = ix as u64 + 1;
-            let blank =
-                super::super::lines::pieces(line).all(|(_, p)| super::super::lines::trim(p).1.is_empty());
+            let blank = crate::dialect::jsonl::lines::pieces(line)
+                .all(|(_, p)| crate::dialect::jsonl::lines::trim(p).1.is_empty());
             let recorded = whole.records.iter().any(|r| u64::from(r.line) == number);
             assert!(
                 blank || recorded || told.contains(&number),

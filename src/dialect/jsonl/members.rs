@@ -10,7 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 
 /// One member of an object.
-pub(super) struct Member {
+pub(in crate::dialect) struct Member {
     /// The key; empty where it cannot be decoded (a lone surrogate), which is no key of ours.
     pub key: String,
     /// The value's bytes.
@@ -18,37 +18,37 @@ pub(super) struct Member {
 }
 
 /// The members of the object that `json` holds, in order, repeated keys included. None if it is no object.
-pub(super) fn members(json: &[u8]) -> Option<Vec<Member>> {
+pub(in crate::dialect) fn members(json: &[u8]) -> Option<Vec<Member>> {
     let text = ascii_shadow(json);
     let mut de = serde_json::Deserializer::from_str(&text);
     de.deserialize_map(Members { base: text.as_ptr() as usize }).ok()
 }
 
 /// The elements of the array that `json` holds. None if it is no array.
-pub(super) fn elements(json: &[u8]) -> Option<Vec<Range<usize>>> {
+pub(in crate::dialect) fn elements(json: &[u8]) -> Option<Vec<Range<usize>>> {
     let text = ascii_shadow(json);
     let mut de = serde_json::Deserializer::from_str(&text);
     de.deserialize_seq(Elements { base: text.as_ptr() as usize }).ok()
 }
 
 /// The value of the last member called `key`: the one that `JSON.parse` keeps.
-pub(super) fn last<'m>(members: &'m [Member], key: &str) -> Option<&'m Range<usize>> {
+pub(in crate::dialect) fn last<'m>(members: &'m [Member], key: &str) -> Option<&'m Range<usize>> {
     members.iter().rev().find(|m| m.key == key).map(|m| &m.value)
 }
 
 /// The decoded string at `range`, if it is one. Lone surrogates make it none: no id of ours has them.
-pub(super) fn string(json: &[u8], range: &Range<usize>) -> Option<String> {
+pub(in crate::dialect) fn string(json: &[u8], range: &Range<usize>) -> Option<String> {
     serde_json::from_slice(&json[range.clone()]).ok()
 }
 
 /// A value to be replaced, or a place to insert at.
-pub(super) struct Edit {
+pub(in crate::dialect) struct Edit {
     pub at: Range<usize>,
     pub with: Vec<u8>,
 }
 
 /// Applies edits that do not overlap, in any order.
-pub(super) fn apply(json: &[u8], mut edits: Vec<Edit>, out: &mut Vec<u8>) {
+pub(in crate::dialect) fn apply(json: &[u8], mut edits: Vec<Edit>, out: &mut Vec<u8>) {
     edits.sort_by_key(|e| e.at.start);
     let mut done = 0;
     for edit in edits {

@@ -11,18 +11,18 @@ use serde::de::IgnoredAny;
 
 /// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct JsonError {
+pub(in crate::dialect) struct JsonError {
     /// In words; never holds any of the text.
     pub what: String,
     /// Offset in bytes.
     pub at: usize,
 }
 
-pub(super) type Result<T = (), E = JsonError> = std::result::Result<T, E>;
+pub(in crate::dialect) type Result<T = (), E = JsonError> = std::result::Result<T, E>;
 
 /// A value as far as it matters to most readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Field<'a> {
+pub(in crate::dialect) enum Field<'a> {
     #[default]
     Absent,
     Null,
@@ -43,7 +43,7 @@ impl<'a> Field<'a> {
 
 /// What stands between the quotes of a valid string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RawStr<'a>(&'a [u8]);
+pub(in crate::dialect) struct RawStr<'a>(&'a [u8]);
 
 impl<'a> RawStr<'a> {
     pub fn is_empty(self) -> bool {
@@ -109,7 +109,7 @@ fn unit(s: &[u8]) -> Option<u32> {
 }
 
 /// A place in a JSON text.
-pub(super) struct Cursor<'a> {
+pub(in crate::dialect) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
@@ -221,8 +221,26 @@ fn words(e: &serde_json::Error) -> String {
 }
 
 /// Whether a text is one JSON value.
-pub(super) fn check(bytes: &[u8]) -> Result {
+pub(in crate::dialect) fn check(bytes: &[u8]) -> Result {
     let mut cursor = Cursor::new(bytes);
     cursor.skip()?;
     cursor.end()
+}
+
+/// One member of the object that comes next; absent if it is no object.
+pub(in crate::dialect) fn member_of<'a>(value: &mut Cursor<'a>, name: &str) -> Result<Field<'a>> {
+    let mut found = Field::Absent;
+    if value.peek() != Some(b'{') {
+        value.skip()?;
+        return Ok(found);
+    }
+    value.members(&mut |key, value| {
+        if key.is(name) {
+            found = value.field()?;
+        } else {
+            value.skip()?;
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }

@@ -6,7 +6,7 @@
 //! one is marked ([`crate::transcript::Transcript::separator_line`]).
 
 /// The pieces of a physical line (without its line feed) that are lines for the client, with their offsets.
-pub(super) fn pieces(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(in crate::dialect) fn pieces(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut ends = memchr::memchr_iter(b'\r', line);
     let mut next = Some(0);
     std::iter::from_fn(move || {
@@ -18,17 +18,17 @@ pub(super) fn pieces(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 }
 
 /// Whether a line holds U+2028 or U+2029.
-pub(super) fn holds_separator(line: &[u8]) -> bool {
+pub(in crate::dialect) fn holds_separator(line: &[u8]) -> bool {
     memchr::memmem::find_iter(line, b"\xe2\x80").any(|at| matches!(line.get(at + 2), Some(0xa8 | 0xa9)))
 }
 
 /// What JavaScript takes for white space, line ends included. Rust's `is_whitespace` has U+0085 and lacks U+FEFF.
-pub(super) fn is_js_space(c: char) -> bool {
+pub(in crate::dialect) fn is_js_space(c: char) -> bool {
     matches!(c, '\u{feff}') || (c.is_whitespace() && c != '\u{85}')
 }
 
 /// How many bytes of white space of one character stand at the start.
-pub(super) fn space_at(bytes: &[u8]) -> Option<usize> {
+pub(in crate::dialect) fn space_at(bytes: &[u8]) -> Option<usize> {
     let first = *bytes.first()?;
     if first.is_ascii() {
         return is_js_space(first.into()).then_some(1);
@@ -40,7 +40,7 @@ pub(super) fn space_at(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Trims as `String.prototype.trim` does; returns how much went at the start, and the rest.
-pub(super) fn trim(bytes: &[u8]) -> (usize, &[u8]) {
+pub(in crate::dialect) fn trim(bytes: &[u8]) -> (usize, &[u8]) {
     let mut from = 0;
     while let Some(n) = space_at(&bytes[from..]) {
         from += n;

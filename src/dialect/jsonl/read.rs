@@ -1,0 +1,224 @@
+//! The file to records: in chunks, never as a whole.
+//!
+//! # Where the snapshot ends
+//!
+//! At the last line feed; or, if a line without one follows, behind the last JSON object that the client gets out
+//! of that line, since it sees that object now and whatever is appended. White space that follows is part of it.
+//! What is left is torn: it may be the first half of a record that a writer is busy with, so it is not part of the
+//! snapshot, and is reported with its length.
+
+use std::io;
+
+use super::{
+    json::{Field, RawStr},
+    lines,
+    version::Version,
+};
+use crate::transcript::{LineDiagnostic, Source, Span, Transcript};
+
+/// How much is held in memory.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::dialect) struct Limits {
+    /// Bytes read at a time.
+    pub chunk: usize,
+    /// The longest line that is looked at; at most `u32::MAX`. (Node's strings end at 2^29 UTF-16 units.)
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { chunk: 256 << 10, line: 1 << 30 }
+    }
+}
+
+/// How many distinct session ids are kept; more than one is a refusal anyway.
+const SESSION_IDS: usize = 8;
+
+/// What a dialect makes of a line.
+pub(in crate::dialect) trait Rules {
+    /// Adds the records of line number `t.lines` (without its line feed), which begins at `offset` of the file.
+    fn line(&mut self, t: &mut Transcript, line: &[u8], offset: u64) -> Outcome;
+}
+
+/// What came of one line.
+#[derive(Default)]
+pub(in crate::dialect) struct Outcome {
+    /// Offset in the line behind the last object that counts.
+    pub objects_end: usize,
+    /// How many records were added.
+    pub records: u64,
+    /// What else there was, by offset in the line, in order.
+    pub findings: Vec<(usize, LineDiagnostic)>,
+}
+
+/// Reads the whole of `source`.
+///
+/// # Errors
+/// Only what `source` reports.
+pub(in crate::dialect) fn read(
+    source: &dyn Source,
+    limits: Limits,
+    rules: &mut dyn Rules,
+) -> io::Result<Transcript> {
+    let t = Transcript { ends_in_newline: true, ..Transcript::default() };
+    let mut reader = Reader { t, rules };
+    let len = source.len();
+    // `buf` holds the file from `base`; the current line starts at `start` in it, and `overlong` counts the bytes
+    // of that line that were let go.
+    let (mut buf, mut base, mut start, mut overlong) = (Vec::new(), 0u64, 0usize, 0u64);
+    let mut at = 0u64;
+    while at < len {
+        buf.drain(..start);
+        base += start as u64;
+        start = 0;
+        let scanned = buf.len();
+        let n = (len - at).min(limits.chunk.max(1) as u64) as usize;
+        buf.resize(scanned + n, 0);
+        source.read_exact_at(at, &mut buf[scanned..])?;
+        at += n as u64;
+        for end in memchr::memchr_iter(b'\n', &buf[scanned..]).map(|i| scanned + i) {
+            let line = (overlong == 0 && end - start <= limits.line).then(|| &buf[start..end]);
+            reader.line(line, base + start as u64);
+            start = end + 1;
+            overlong = 0;
+        }
+        if buf.len() - start > limits.line {
+            overlong += (buf.len() - start) as u64;
+            base += (buf.len() - start) as u64;
+            buf.truncate(start);
+        }
+    }
+    let line_end = base + start as u64 - overlong;
+    reader.t.bytes = line_end;
+    if overlong > 0 {
+        reader.torn(reader.t.lines + 1, len - line_end);
+    } else if start < buf.len() {
+        reader.unfinished(&buf[start..], line_end);
+    }
+    Ok(reader.t)
+}
+
+struct Reader<'a> {
+    t: Transcript,
+    rules: &'a mut dyn Rules,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, line: Option<&[u8]>, offset: u64) {
+        self.t.lines += 1;
+        let Some(line) = line else {
+            let reason = "the line is too long to be read".to_owned();
+            self.t.diagnostics.push(LineDiagnostic::MalformedLine { line: self.t.lines, reason });
+            return;
+        };
+        let outcome = self.rules.line(&mut self.t, line, offset);
+        self.report(outcome);
+    }
+
+    /// The last line, which has no line feed.
+    fn unfinished(&mut self, line: &[u8], offset: u64) {
+        self.t.lines += 1;
+        // Node's decoder drops a character that the end of the file cuts off.
+        let whole = without_cut_character(line);
+        let mut outcome = self.rules.line(&mut self.t, whole, offset);
+        let rest = &line[outcome.objects_end..];
+        let torn = if lines::trim(rest).1.is_empty() { 0 } else { rest.len() };
+        let kept = line.len() - torn;
+        if torn > 0 {
+            outcome.findings.retain(|(at, _)| *at < outcome.objects_end);
+        }
+        self.report(outcome);
+        self.t.bytes = offset + kept as u64;
+        self.t.ends_in_newline = kept == 0;
+        if torn > 0 {
+            self.torn(self.t.lines, torn as u64);
+        }
+        if kept == 0 {
+            self.t.lines -= 1;
+        }
+    }
+
+    /// Bytes of an unfinished line that are not part of the snapshot.
+    fn torn(&mut self, line: u64, bytes: u64) {
+        self.t.torn_bytes = bytes;
+        self.t.diagnostics.push(LineDiagnostic::TornTail { line, bytes });
+    }
+
+    fn report(&mut self, outcome: Outcome) {
+        let line = self.t.lines;
+        if outcome.records > 1 {
+            self.t.diagnostics.push(LineDiagnostic::GluedRecords { line, records: outcome.records });
+        }
+        self.t.diagnostics.extend(outcome.findings.into_iter().map(|(_, d)| d));
+    }
+}
+
+/// What the records of a file say of its session and of the clients that wrote it: almost always what the record
+/// before said.
+#[derive(Default)]
+pub(in crate::dialect) struct Marks {
+    session: Vec<u8>,
+    version: Option<Version>,
+    seen_version: Vec<u8>,
+}
+
+impl Marks {
+    /// Notes the session id of a record.
+    pub fn session(&mut self, t: &mut Transcript, session: RawStr<'_>) {
+        if self.session != session.raw() {
+            self.session = session.raw().to_owned();
+            let text = session.text();
+            if t.session_ids.len() < SESSION_IDS && !t.session_ids.iter().any(|id| *id == text) {
+                t.session_ids.push(text.into_owned());
+            }
+        }
+    }
+
+    /// Notes the client version of a record.
+    pub fn version(&mut self, version: Field<'_>) {
+        if let Field::Str(version) = version
+            && self.seen_version != version.raw()
+        {
+            self.seen_version = version.raw().to_owned();
+            self.version = self.version.take().max(Version::parse(&version.text()));
+        }
+    }
+
+    /// The highest version.
+    pub fn highest(self) -> Option<String> {
+        self.version.map(|v| v.text().to_owned())
+    }
+}
+
+/// Where a record's bytes stand, if its line begins at `offset`.
+pub(in crate::dialect) fn span(offset: u64, range: &std::ops::Range<usize>) -> Span {
+    Span {
+        offset: offset + range.start as u64,
+        len: u32::try_from(range.len()).expect("BUG: a line within the limit"),
+    }
+}
+
+/// The number of the current line, as records hold it.
+pub(in crate::dialect) fn line_number(t: &Transcript) -> u32 {
+    u32::try_from(t.lines).unwrap_or(u32::MAX)
+}
+
+/// The diagnostic of valid JSON that the client skips.
+pub(in crate::dialect) fn skipped(line: u64, reason: &str) -> LineDiagnostic {
+    LineDiagnostic::SkippedRecord { line, reason: reason.to_owned() }
+}
+
+/// The bytes without a UTF-8 sequence that has begun well and lacks its end.
+fn without_cut_character(bytes: &[u8]) -> &[u8] {
+    let tail = bytes.len().saturating_sub(3);
+    // Where a continuation byte stands first, the check begins behind it.
+    let from = (tail..bytes.len()).find(|&i| bytes[i] & 0xc0 != 0x80).unwrap_or(bytes.len());
+    let mut rest = &bytes[from..];
+    while let Err(e) = std::str::from_utf8(rest) {
+        match e.error_len() {
+            None => return &bytes[..bytes.len() - (rest.len() - e.valid_up_to())],
+            Some(n) => rest = &rest[e.valid_up_to() + n..],
+        }
+    }
+    bytes
+}
