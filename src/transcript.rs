@@ -10,8 +10,12 @@ use serde::Serialize;
 use crate::record::{RecordId, RecordKind};
 
 mod ids;
+pub mod rounds;
+pub mod units;
 
 pub use ids::{IdIx, IdTable};
+pub use rounds::Rounds;
+pub use units::Units;
 
 /// Bytes that can be read at any offset: a slice, or a file behind a snapshot.
 pub trait Source: Sync {
@@ -152,6 +156,14 @@ impl Flags {
     pub const TITLE: Flags = Flags(1 << 9);
     /// An artifact that is kept by its file position (Qwen's `session_artifact_*`).
     pub const ARTIFACT: Flags = Flags(1 << 10);
+    /// Belongs to a conversation of a subagent.
+    pub const SIDECHAIN: Flags = Flags(1 << 11);
+    /// A sign of progress, no part of the history.
+    pub const PROGRESS: Flags = Flags(1 << 12);
+    /// Text that the client attached for the model.
+    pub const ATTACHMENT: Flags = Flags(1 << 13);
+    /// Stands for the history that was compressed.
+    pub const SUMMARY: Flags = Flags(1 << 14);
 
     /// Whether all bits of `other` are set.
     pub fn has(self, other: Flags) -> bool {
@@ -219,6 +231,13 @@ pub enum LineDiagnostic {
 /// What was read of one transcript.
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
+    /// Whether the last record of a uuid defines its parent and content, not the first (I3). Set before the first
+    /// record is pushed.
+    pub last_wins: bool,
+    /// What a format adds whose messages are several records.
+    pub rounds: Option<Box<Rounds>>,
+    /// The steps that leaves are found over, where they are not the records themselves.
+    pub units: Option<Box<Units>>,
     /// All ids that records have or name as their parent.
     pub ids: IdTable,
     /// In file order.
@@ -254,7 +273,8 @@ impl Transcript {
         RecordId::new(self.ids.text(ix))
     }
 
-    /// The first record of a uuid, which defines its parent (I3); none if the id is only named as a parent.
+    /// The record of a uuid that defines its parent (I3), the first one unless [`Transcript::last_wins`]; none if the
+    /// id is only named as a parent.
     pub fn first(&self, ix: IdIx) -> Option<RecordIx> {
         self.ids.first_record(ix)
     }
@@ -264,10 +284,10 @@ impl Transcript {
         &self.records[ix as usize]
     }
 
-    /// Appends a record and keeps the id table's first-record column right.
+    /// Appends a record and keeps the id table's column of defining records right.
     pub fn push(&mut self, record: Record) {
         let ix = RecordIx::try_from(self.records.len()).expect("BUG: more than 2^32 records");
-        self.ids.note_record(record.id, ix);
+        self.ids.note_record(record.id, ix, self.last_wins);
         self.records.push(record);
     }
 }

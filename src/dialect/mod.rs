@@ -128,6 +128,10 @@ pub struct Resumed {
     pub rule: String,
     /// Whose rules: the version simulated.
     pub version: String,
+    /// Whether a pin in the file decided it.
+    pub pinned: bool,
+    /// What it would take without looking at pins, where the format has any. The agent's SDK does not look at them.
+    pub unpinned: Option<IdIx>,
 }
 
 /// What a summary needs of one physical record. Absent means: not there, or not of the right type.

@@ -35,8 +35,9 @@ pub(super) fn all(nodes: &Nodes<'_>) -> Vec<TopologyDiagnostic> {
 fn conflict(nodes: &Nodes<'_>, n: Node, repeats: &[(Node, RecordIx)]) -> Option<TopologyDiagnostic> {
     let mut seen = HashSet::new();
     let mut parents: Vec<Option<RecordId>> = Vec::new();
-    let records = std::iter::once(nodes.first(n)).chain(repeats.iter().map(|&(_, ix)| ix));
-    for parent in records.map(|ix| nodes.t.record(ix).parent) {
+    let mut records: Vec<RecordIx> = repeats.iter().map(|&(_, ix)| ix).collect();
+    records.insert(records.partition_point(|&ix| ix < nodes.first(n)), nodes.first(n));
+    for parent in records.into_iter().map(|ix| nodes.t.record(ix).parent) {
         if seen.insert(parent) {
             parents.push(parent.map(|p| nodes.t.id(p)));
         }

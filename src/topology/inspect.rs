@@ -8,6 +8,7 @@ use super::{
     nodes::{MISSING, NONE, Node, Nodes},
     rewind::{ChainRewinds, Rewinds, classify},
     segments::{SegIx, Segments},
+    steps,
     summary::{Bodies, Summaries},
     tree::Tree,
     turn,
@@ -38,7 +39,10 @@ pub fn inspect(
     let Tree { nodes, leaves, segments } = &tree;
     let client_pick = client_pick(&tree, dialect.simulate(t, source, client)?);
     let mut bodies = Bodies::new(nodes, source, dialect);
-    let open = turn::open_calls(nodes, segments, leaves, &mut bodies)?;
+    let open = match &t.units {
+        Some(_) => Vec::new(),
+        None => turn::open_calls(nodes, segments, leaves, &mut bodies)?,
+    };
     let mut summaries = Summaries::new(nodes, segments, bodies);
     let relations = Relations::new(nodes, leaves, segments);
 
@@ -53,7 +57,9 @@ pub fn inspect(
         if let Some(n) = message {
             branch.last_message_at = summaries.time(n)?;
         }
+        let unit = t.units.as_ref().and_then(|u| Some(u.turn[u.of[nodes.record(leaf).id.ix()]? as usize]));
         branch.turn = match message {
+            _ if unit.is_some() => unit.unwrap_or(Turn::None),
             None => Turn::None,
             Some(_) if open[number] => Turn::OpenToolCall,
             Some(n) if nodes.kind(n) == RecordKind::Assistant => Turn::Complete,
@@ -111,6 +117,8 @@ struct Relations<'a> {
     interleaved: Vec<u32>,
     interleaved_with: Option<Vec<Vec<u32>>>,
     lists: Lists,
+    /// Of each leaf, where they are found over units.
+    branch_points: Option<Vec<Node>>,
 }
 
 impl<'a> Relations<'a> {
@@ -132,6 +140,7 @@ impl<'a> Relations<'a> {
             interleaved,
             interleaved_with: (lists.interleaved == ListMode::Full).then(|| interleave::lists(&ranges)),
             lists,
+            branch_points: nodes.t.units.as_ref().map(|u| steps::branch_points(nodes, u, leaves)),
         }
     }
 
@@ -160,7 +169,11 @@ impl<'a> Relations<'a> {
         }
         Branch {
             leaf_uuid: nodes.id(leaf),
-            branch_point_uuid: shared.then(|| nodes.id(seg.attach)),
+            branch_point_uuid: match &self.branch_points {
+                Some(points) => Some(points[number]).filter(|&n| n != NONE),
+                None => shared.then_some(seg.attach),
+            }
+            .map(|n| nodes.id(n)),
             classification: classify(contains, siblings),
             contains_rewind_uuids: contains_list,
             sibling_rewind_uuids: sibling_list,
@@ -233,12 +246,19 @@ fn client_pick(tree: &Tree<'_>, simulated: Simulated) -> Option<ClientPick> {
     let t = tree.nodes.t;
     // A gap at a parent that is in the file hides a part of the leaf's chain from the client.
     let hidden = r.gap.is_some_and(|g| t.first(g.missing).is_some());
+    let leaf = tree.leaf_of(r.tail);
     Some(ClientPick {
         tail_uuid: t.id(r.tail),
-        leaf_uuid: tree.leaf_of(r.tail).filter(|_| !hidden).map(|id| t.id(id)),
+        leaf_uuid: leaf.filter(|_| !hidden).map(|id| t.id(id)),
         rule: r.rule,
         client_version: r.version,
         records: r.history.len() as u64,
         gap: r.gap.map(|g| GapIds { child_uuid: t.id(g.child), missing_parent_uuid: t.id(g.missing) }),
+        pinned: r.pinned,
+        sdk_leaf_uuid: r
+            .unpinned
+            .and_then(|id| tree.leaf_of(id))
+            .filter(|&id| Some(id) != leaf)
+            .map(|id| t.id(id)),
     })
 }

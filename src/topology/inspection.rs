@@ -66,6 +66,12 @@ pub struct ClientPick {
     pub records: u64,
     /// Where its walk ends early.
     pub gap: Option<GapIds>,
+    /// Whether a pin in the file decided it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
+    /// The leaf that the agent's own SDK lists, which does not look at pins; only where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sdk_leaf_uuid: Option<RecordId>,
 }
 
 /// A record whose parent is in no record.

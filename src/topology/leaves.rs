@@ -1,6 +1,10 @@
-//! Which nodes are leaves: childless nodes, normalised over neutral tails, without strict ancestors of others.
+//! Which nodes are leaves: childless nodes, normalised over neutral tails, or the last records of childless units;
+//! without strict ancestors of others.
 
-use super::nodes::{Bits, NONE, Node, Nodes};
+use super::{
+    nodes::{Bits, NONE, Node, Nodes},
+    steps,
+};
 use crate::transcript::Flags;
 
 /// The reported leaves.
@@ -11,28 +15,17 @@ pub(super) struct Leaves {
     pub terminals: Vec<Node>,
     /// How many leaves stand at or below each node; empty once the segments know it.
     pub below: Vec<u32>,
+    /// For each unit without a child the record that it ends with, or `NONE`; empty where there are no units.
+    pub of_unit: Vec<Node>,
 }
 
 impl Leaves {
     pub fn new(nodes: &Nodes<'_>) -> Self {
         let len = nodes.len();
-        let mut inner = Bits::new(len);
-        for n in 0..len as u32 {
-            if let Some(p) = nodes.parent(n) {
-                inner.set(p);
-            }
-        }
-        let normal = normalised(nodes);
-        // The last childless node of each candidate; `NONE` for what is no candidate.
-        let mut terminal = vec![NONE; len];
-        for n in (0..len as u32).filter(|&n| !inner.get(n)) {
-            let candidate = normal[n as usize];
-            if candidate != NONE {
-                terminal[candidate as usize] = n;
-            }
-        }
-        drop(normal);
-
+        let (terminal, of_unit) = match &nodes.t.units {
+            Some(units) => steps::candidates(nodes, units),
+            None => (candidates(nodes), Vec::new()),
+        };
         // Children before parents: what has a leaf below it is a strict ancestor of that leaf and is none itself.
         let mut below = vec![0u32; len];
         let mut leaves = Vec::new();
@@ -51,8 +44,34 @@ impl Leaves {
         }
         leaves.sort_unstable();
         let terminals = leaves.iter().map(|&n| terminal[n as usize]).collect();
-        Leaves { leaves, terminals, below }
+        Leaves { leaves, terminals, below, of_unit }
     }
+}
+
+/// The last childless node that normalises into each node; `NONE` for what is no candidate.
+fn candidates(nodes: &Nodes<'_>) -> Vec<Node> {
+    let len = nodes.len();
+    let inner = inner(nodes);
+    let normal = normalised(nodes);
+    let mut terminal = vec![NONE; len];
+    for n in (0..len as u32).filter(|&n| !inner.get(n)) {
+        let candidate = normal[n as usize];
+        if candidate != NONE {
+            terminal[candidate as usize] = n;
+        }
+    }
+    terminal
+}
+
+/// Which nodes have a child.
+pub(super) fn inner(nodes: &Nodes<'_>) -> Bits {
+    let mut inner = Bits::new(nodes.len());
+    for n in 0..nodes.len() as u32 {
+        if let Some(p) = nodes.parent(n) {
+            inner.set(p);
+        }
+    }
+    inner
 }
 
 /// The nearest ancestor or self that is not neutral. A candidate on a cycle is its own strict ancestor, so whatever

@@ -11,6 +11,7 @@ mod nodes;
 mod resolve;
 mod rewind;
 mod segments;
+mod steps;
 mod summary;
 mod tree;
 mod turn;

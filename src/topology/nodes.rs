@@ -37,7 +37,7 @@ pub(super) struct Component {
 /// The graph of uuids.
 pub(super) struct Nodes<'a> {
     pub t: &'a Transcript,
-    /// First record of each node; ascending.
+    /// The record that defines each node: its first one, or its last one where the format says so.
     first: Vec<RecordIx>,
     /// Node of each id, or `NONE`.
     of_id: Vec<u32>,
@@ -54,7 +54,7 @@ pub(super) struct Nodes<'a> {
     /// Of a cycle's members, their index in it.
     cycle_index: HashMap<Node, u32>,
     on_cycle: Bits,
-    /// Records that are not the first of their uuid, by node, then by position.
+    /// Records that do not define their uuid, by node, then by position.
     repeats: Vec<(Node, RecordIx)>,
 }
 
@@ -87,7 +87,11 @@ impl<'a> Nodes<'a> {
                 *node = self.first.len() as u32;
                 self.first.push(ix);
             } else {
-                self.repeats.push((*node, ix));
+                let mut other = ix;
+                if self.t.last_wins {
+                    std::mem::swap(&mut other, &mut self.first[*node as usize]);
+                }
+                self.repeats.push((*node, other));
             }
         }
         self.repeats.sort_unstable();
@@ -185,8 +189,10 @@ impl<'a> Nodes<'a> {
         r.kind == RecordKind::User && !r.flags.has(Flags::SYNTHETIC)
     }
 
+    /// A record of the conversation; what only looks like one (a client's filler) is neutral.
     pub fn is_message(&self, n: Node) -> bool {
         matches!(self.kind(n), RecordKind::User | RecordKind::Assistant | RecordKind::ToolResult)
+            && !self.has(n, Flags::NEUTRAL)
     }
 
     pub fn of_id(&self, id: IdIx) -> Option<Node> {
@@ -215,23 +221,26 @@ impl<'a> Nodes<'a> {
         self.component[n as usize]
     }
 
-    /// Records of the node behind its first, by position.
+    /// Records of the node beside the one that defines it, by position.
     pub fn repeats(&self, n: Node) -> &[(Node, RecordIx)] {
         let from = self.repeats.partition_point(|&(m, _)| m < n);
         let len = self.repeats[from..].partition_point(|&(m, _)| m == n);
         &self.repeats[from..from + len]
     }
 
-    /// Nodes that have more than one record, with those behind the first.
+    /// Nodes that have more than one record, with those that do not define them.
     pub fn repeated(&self) -> impl Iterator<Item = &[(Node, RecordIx)]> {
         self.repeats.chunk_by(|a, b| a.0 == b.0)
     }
 
-    /// All records of the node that speak in its first record's role, by position: what the client merges.
+    /// All records of the node that speak in its first record's role, by position: what the client merges. Where the
+    /// last one wins, it is the only one.
     pub fn voices(&self, n: Node) -> impl Iterator<Item = RecordIx> + '_ {
         let first = self.record(n);
         let merged = move |r: &Record| {
-            r.kind == first.kind && !(r.kind == RecordKind::User && r.flags.has(Flags::SYNTHETIC))
+            !self.t.last_wins
+                && r.kind == first.kind
+                && !(r.kind == RecordKind::User && r.flags.has(Flags::SYNTHETIC))
         };
         std::iter::once(self.first(n))
             .chain(self.repeats(n).iter().map(|&(_, ix)| ix).filter(move |&ix| merged(self.t.record(ix))))

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     dialect::{Decoded, Dialect},
     record::RecordKind,
-    transcript::{RecordIx, Source},
+    transcript::{Flags, RecordIx, Source},
 };
 
 /// Decodes records, and remembers the last ones.
@@ -185,7 +185,7 @@ impl<'a> Summaries<'a> {
     fn speaks(&mut self, n: Node, voice: Voice) -> io::Result<bool> {
         let of_voice = match voice {
             Voice::Person => self.nodes.is_prompt(n),
-            Voice::Model => self.nodes.kind(n) == RecordKind::Assistant,
+            Voice::Model => self.nodes.kind(n) == RecordKind::Assistant && !self.nodes.has(n, Flags::NEUTRAL),
         };
         if !of_voice || self.blank.get(n) {
             return Ok(false);

@@ -48,6 +48,11 @@ impl<'a> Tree<'a> {
     }
 
     pub(super) fn leaf_node(&self, id: IdIx) -> Option<Node> {
+        if let Some(units) = &self.nodes.t.units {
+            self.nodes.of_id(id)?;
+            let leaf = self.leaves.of_unit[units.at_or_above(id)? as usize];
+            return self.leaves.leaves.binary_search(&leaf).is_ok().then_some(leaf);
+        }
         let mut at = self.nodes.of_id(id)?;
         while self.nodes.has(at, Flags::NEUTRAL) {
             if self.nodes.on_cycle(at) {

@@ -25,7 +25,7 @@ const NO_RECORD: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 pub struct IdTable {
     packed: Vec<Packed>,
-    /// First record with this id, or `NO_RECORD`.
+    /// The record that defines this id, or `NO_RECORD`.
     first: Vec<u32>,
     table: HashTable<u32>,
     /// Ids that are not canonical UUIDs; `packed` then holds an index into it.
@@ -98,14 +98,14 @@ impl IdTable {
         }
     }
 
-    /// The first record that has this id.
+    /// The record that defines this id.
     pub fn first_record(&self, ix: IdIx) -> Option<u32> {
         Some(self.first[ix.ix()]).filter(|&r| r != NO_RECORD)
     }
 
-    pub(super) fn note_record(&mut self, ix: IdIx, record: u32) {
+    pub(super) fn note_record(&mut self, ix: IdIx, record: u32, last_wins: bool) {
         let slot = &mut self.first[ix.ix()];
-        if *slot == NO_RECORD {
+        if last_wins || *slot == NO_RECORD {
             *slot = record;
         }
     }

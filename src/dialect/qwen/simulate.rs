@@ -82,5 +82,14 @@ fn resume(t: &Transcript, client: &Client) -> Simulated {
     }
     history.reverse();
     let version = client.version.clone().or_else(|| t.client_version.clone()).unwrap_or_default();
-    Simulated::Resumes(Resumed { tail, history, gap, cycle, rule: RULE.into(), version })
+    Simulated::Resumes(Resumed {
+        tail,
+        history,
+        gap,
+        cycle,
+        rule: RULE.into(),
+        version,
+        pinned: false,
+        unpinned: None,
+    })
 }

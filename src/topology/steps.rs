@@ -1,0 +1,107 @@
+//! Leaves and branch points over units, for formats whose records are finer than the steps of a conversation.
+//!
+//! A unit that no unit follows is a leaf; it is named by the record it ends with.
+
+use super::{
+    leaves::{Leaves, inner},
+    nodes::{Bits, NONE, Node, Nodes},
+};
+use crate::transcript::{IdIx, Units};
+
+/// The terminal of each node that is a candidate (else `NONE`), and the candidate of each unit.
+///
+/// A candidate is, of the records of a unit without a child that no other record of it hangs below, the one that
+/// stands last. Its terminal is the last childless record that belongs to the unit or hangs below it.
+pub(super) fn candidates(nodes: &Nodes<'_>, units: &Units) -> (Vec<Node>, Vec<Node>) {
+    let mut followed = Bits::new(units.parent.len());
+    units.parent.iter().flatten().for_each(|&p| followed.set(p));
+    let unit_of = |n: Node| units.of[nodes.record(n).id.ix()].filter(|&u| !followed.get(u));
+    let mut covered = Bits::new(nodes.len());
+    for n in 0..nodes.len() as u32 {
+        if let Some(unit) = unit_of(n)
+            && let Some(above) = units.above[nodes.record(n).id.ix()]
+            && units.of[above.ix()] == Some(unit)
+        {
+            covered.set(nodes.of_id(above).expect("BUG: a record of a unit is a node"));
+        }
+    }
+    let later = |slot: &mut Node, n: Node| {
+        if *slot == NONE || nodes.first(n) > nodes.first(*slot) {
+            *slot = n;
+        }
+    };
+    let mut of_unit = vec![NONE; units.parent.len()];
+    for n in (0..nodes.len() as u32).filter(|&n| !covered.get(n) && !nodes.on_cycle(n)) {
+        if let Some(unit) = unit_of(n) {
+            later(&mut of_unit[unit as usize], n);
+        }
+    }
+    let mut terminal = vec![NONE; nodes.len()];
+    let inner = inner(nodes);
+    for n in (0..nodes.len() as u32).filter(|&n| !inner.get(n)) {
+        let leaf = units.at_or_above(nodes.record(n).id).map_or(NONE, |u| of_unit[u as usize]);
+        if leaf != NONE {
+            later(&mut terminal[leaf as usize], n);
+        }
+    }
+    for &leaf in of_unit.iter().filter(|&&leaf| leaf != NONE) {
+        if terminal[leaf as usize] == NONE {
+            terminal[leaf as usize] = leaf;
+        }
+    }
+    (terminal, of_unit)
+}
+
+/// Of each leaf the nearest record strictly above that another leaf has above it too, or `NONE`.
+///
+/// "Above" leads from a record to the one before it in the conversation, which need not be an ancestor. These links
+/// form trees and rings with trees on them. Leaves are counted from the ends of the trees down to the rings; all of a
+/// ring is above whatever hangs off it.
+pub(super) fn branch_points(nodes: &Nodes<'_>, units: &Units, leaves: &Leaves) -> Vec<Node> {
+    let len = units.above.len();
+    let above = |id: usize| units.above[id].filter(|_| units.of[id].is_some()).map(IdIx::ix);
+    let mut count = vec![0u32; len];
+    for &leaf in &leaves.leaves {
+        count[nodes.record(leaf).id.ix()] = 1;
+    }
+    let mut waiting = vec![0u32; len];
+    (0..len).filter_map(above).for_each(|up| waiting[up] += 1);
+    // Children before what is above them; rings are left over.
+    let mut order: Vec<usize> = (0..len).filter(|&id| waiting[id] == 0).collect();
+    let mut done = 0;
+    while let Some(&id) = order.get(done) {
+        done += 1;
+        if let Some(up) = above(id) {
+            count[up] += count[id];
+            waiting[up] -= 1;
+            if waiting[up] == 0 {
+                order.push(up);
+            }
+        }
+    }
+    let mut shared = vec![NONE; len];
+    let mut in_ring: Vec<bool> = waiting.iter().map(|&w| w > 0).collect();
+    for start in 0..len {
+        let mut ring = Vec::new();
+        let mut at = start;
+        while std::mem::replace(&mut in_ring[at], false) {
+            ring.push(at);
+            at = above(at).expect("BUG: a ring goes on");
+        }
+        if ring.iter().map(|&id| count[id]).sum::<u32>() > 1 {
+            ring.iter().for_each(|&id| shared[id] = id as u32);
+        }
+    }
+    for &id in order.iter().rev() {
+        shared[id] = match above(id) {
+            _ if count[id] > 1 => id as u32,
+            Some(up) => shared[up],
+            None => NONE,
+        };
+    }
+    let point = |&leaf: &Node| match above(nodes.record(leaf).id.ix()).map(|up| shared[up]) {
+        Some(id) if id != NONE => nodes.of_id(IdIx(id)).unwrap_or(NONE),
+        _ => NONE,
+    };
+    leaves.leaves.iter().map(point).collect()
+}

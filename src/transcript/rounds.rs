@@ -1,0 +1,44 @@
+//! What a format adds that writes one message of the model as several records and keeps more than parents.
+
+use super::{IdIx, IdTable, RecordIx};
+
+/// Facts of single records, beside what every format has. Whatever is listed by record is in file order.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    /// Ids of messages and of tool calls.
+    pub names: IdTable,
+    /// Of each record the message that it is a part of, if it is an assistant's.
+    pub message: Vec<Option<IdIx>>,
+    /// Of each record when it was written, in milliseconds since 1970; none if it has no time.
+    pub times: Vec<Option<i64>>,
+    /// Calls that a record makes.
+    pub calls: Vec<(RecordIx, IdIx)>,
+    /// Calls that a record answers.
+    pub answers: Vec<(RecordIx, IdIx)>,
+    /// The record (an id of the transcript) whose call a record says it answers.
+    pub sources: Vec<(RecordIx, IdIx)>,
+    /// The record (an id of the transcript) that a boundary continues without having it as its parent.
+    pub logical: Vec<(RecordIx, IdIx)>,
+    /// The last pin of the file.
+    pub pin: Option<Pin>,
+    /// The first line that is the JSON value `null`.
+    pub null_line: Option<u64>,
+}
+
+/// A line that tells the client where to resume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// The record that it names, an id of the transcript.
+    pub target: IdIx,
+    /// Whether it also holds for an ancestor of the newest record.
+    pub explicit: bool,
+    /// How many records stand before it.
+    pub before: RecordIx,
+}
+
+/// The part of a list by record that belongs to one record.
+pub fn of_record(list: &[(RecordIx, IdIx)], record: RecordIx) -> &[(RecordIx, IdIx)] {
+    let from = list.partition_point(|&(r, _)| r < record);
+    let len = list[from..].partition_point(|&(r, _)| r == record);
+    &list[from..from + len]
+}
