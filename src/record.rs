@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agent {
+    /// Claude Code (rules measured with 2.1.197 and 2.1.332).
+    Claude,
     /// Qwen Code (rules measured with 0.24.4).
     Qwen,
 }
@@ -16,6 +18,7 @@ impl Agent {
     /// The name used on the command line, in JSON and in state paths.
     pub fn name(self) -> &'static str {
         match self {
+            Agent::Claude => "claude",
             Agent::Qwen => "qwen",
         }
     }

@@ -38,9 +38,12 @@ pub fn run(global: &Global, command: &AuditCommand) -> Result<ExitCode> {
 fn scope(global: &Global, root: &Path, session: Option<&str>) -> Result<Scope> {
     let agent = match global.agent {
         AgentArg::Auto => None,
+        AgentArg::Claude => Some(Agent::Claude),
         AgentArg::Qwen => Some(Agent::Qwen),
-        AgentArg::Claude | AgentArg::Reasonix => {
-            return Err(Refusal::new(Code::AgentUnknown, "this version keeps ledgers of `qwen` alone").into());
+        AgentArg::Reasonix => {
+            return Err(
+                Refusal::new(Code::AgentUnknown, "this version keeps no ledgers of `reasonix`").into()
+            );
         }
     };
     let Some(session) = session else { return Ok(Scope { agent, ..Scope::default() }) };

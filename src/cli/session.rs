@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
 use super::{
     args::{AgentArg, Global},
     output, prompt,
@@ -16,10 +14,9 @@ use crate::{
         agents::qwen::client_of,
         env::Env,
         sessions::{self, SessionContext, SessionRef},
-        snapshot::Snapshot,
+        snapshot::{self, Snapshot},
     },
     topology::{self, Inspection},
-    transcript::Source,
 };
 
 /// A transcript that was read for looking at it: no lease was taken.
@@ -72,11 +69,8 @@ pub fn open(global: &Global, session: Option<&str>, digest: Digest) -> Result<Op
 /// # Errors
 /// `agent-unknown`, `unsafe-path`, `io`.
 pub fn open_at(global: &Global, path: PathBuf, digest: Digest) -> Result<Opened> {
-    let dialect = dialect::of(agent(global.agent)?);
+    let dialect = dialect::of(agent(global.agent, &path)?);
     let snapshot = Snapshot::take(&path, dialect, digest == Digest::Compute)?;
-    if global.agent == AgentArg::Auto {
-        recognise(&path, &snapshot)?;
-    }
     let canonical = path.canonicalize().unwrap_or_else(|_| path.clone());
     let client = client_of(&canonical, &snapshot.transcript, global.client_version.clone());
     newer_client(global, dialect, &client, &snapshot);
@@ -135,35 +129,23 @@ impl Surroundings {
     }
 }
 
-fn agent(arg: AgentArg) -> Result<Agent> {
-    let name = match arg {
-        AgentArg::Auto | AgentArg::Qwen => return Ok(Agent::Qwen),
-        AgentArg::Claude => "claude",
-        AgentArg::Reasonix => "reasonix",
-    };
-    Err(unknown(format!("transcripts of `{name}` cannot be read by this version")))
-}
-
-/// Refuses what is no transcript of an agent whose rules we know: to read it by other rules would give wrong leaves.
-fn recognise(path: &Path, snapshot: &Snapshot) -> Result<()> {
-    let name = path.display();
-    let Some(first) = snapshot.transcript.records.first() else {
-        return Err(unknown(format!("`{name}` holds no record of an agent that is known")));
-    };
-    let bytes = snapshot.bytes(first.span).map_err(Error::io("read", path))?;
-    let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let claude = record.get("userType").is_some()
-        || (record["message"].get("content").is_some() && record["message"].get("parts").is_none());
-    if claude {
-        return Err(unknown(format!(
-            "`{name}` is a transcript of Claude Code, which this version cannot read"
-        )));
+/// The agent that was named; else by content, not by folder: to read a transcript by another agent's rules would give
+/// wrong leaves.
+fn agent(arg: AgentArg, path: &Path) -> Result<Agent> {
+    match arg {
+        AgentArg::Claude => Ok(Agent::Claude),
+        AgentArg::Qwen => Ok(Agent::Qwen),
+        AgentArg::Auto => snapshot::agent_of(path)?.ok_or_else(|| {
+            unknown(format!("`{}` holds no record of an agent that is known", path.display()))
+        }),
+        AgentArg::Reasonix => {
+            Err(unknown("transcripts of `reasonix` cannot be read by this version".to_owned()))
+        }
     }
-    Ok(())
 }
 
 fn unknown(message: String) -> Error {
     Refusal::new(Code::AgentUnknown, message)
-        .hint("with `--agent qwen` a file is read by Qwen Code's rules, whatever it looks like")
+        .hint("with `--agent qwen` or `--agent claude` a file is read by that agent's rules, whatever it looks like")
         .into()
 }

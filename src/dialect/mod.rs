@@ -12,8 +12,12 @@ use crate::{
     transcript::{IdIx, Source, Transcript},
 };
 
+pub mod claude;
 mod jsonl;
 pub mod qwen;
+mod recognise;
+
+pub use recognise::recognise;
 
 /// The rules of one agent's transcripts.
 pub trait Dialect: Sync + Send {
@@ -46,6 +50,12 @@ pub trait Dialect: Sync + Send {
     /// # Errors
     /// Only what `source` reports.
     fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>>;
+
+    /// Whether this version can write seeds for the agent. Where it cannot, [`Dialect::write_fork`] and
+    /// [`Dialect::anchor`] fail, and only a choice without a seed is possible.
+    fn seeds(&self) -> bool {
+        true
+    }
 
     /// Writes the child transcript of a fork: the chain, what the format needs beside it, and nothing else.
     ///
@@ -88,6 +98,7 @@ pub trait Dialect: Sync + Send {
 /// The dialect of an agent.
 pub fn of(agent: Agent) -> &'static dyn Dialect {
     match agent {
+        Agent::Claude => &claude::Claude,
         Agent::Qwen => &qwen::Qwen,
     }
 }

@@ -65,10 +65,9 @@ fn run_one(policy: &Policy, example: &Example, read: &mut impl FnMut(&str) -> Re
 }
 
 fn judge(policy: &Policy, example: &Example, bytes: &[u8], run: &mut ExampleRun) {
-    // The only agent so far; the agent of a transcript will be told from its bytes, as for a session.
-    let agent = Agent::Qwen;
-    let dialect = dialect::of(agent);
     let source = bytes.to_vec();
+    let agent = dialect::recognise(&source).ok().flatten().unwrap_or(Agent::Qwen);
+    let dialect = dialect::of(agent);
     let client = Client { project: example.cwd.clone(), ..Client::default() };
     let read = dialect.read(&source).and_then(|t| Ok((inspect(&t, &source, dialect, &client)?, t)));
     let (inspection, transcript) = match read {

@@ -58,6 +58,7 @@ pub struct Resumed {
 /// The command line that resumes a session of this agent.
 pub fn resume_command(agent: Agent, session_id: &str) -> Vec<String> {
     let program = match agent {
+        Agent::Claude => "claude",
         Agent::Qwen => "qwen",
     };
     [program, "--resume", session_id].map(str::to_owned).to_vec()

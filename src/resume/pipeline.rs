@@ -232,6 +232,16 @@ fn finish_decision(
     followed: Vec<String>,
 ) -> Result<Decided> {
     let t = &session.snapshot.transcript;
+    if !session.dialect().seeds() && (wanted != SeedMode::None || request.write) {
+        let agent = session.target.agent;
+        return Err(Refusal::new(
+            Code::SeedUnsupported,
+            format!("seeds of `{agent}` sessions cannot be written: not in this version yet"),
+        )
+        .hint("`--seed none` records the choice; `offshoot chain` shows what it leads to")
+        .detail(json!({"agent": agent, "leafUuid": choice.leaf}))
+        .into());
+    }
     let chain = chain::seedable(session.dialect(), t, &session.snapshot, &choice.leaf, request.allow_gap)
         .map_err(Error::io("read", &session.snapshot.path))??;
     let mode = if followed.is_empty() || wanted != SeedMode::Fork {

@@ -12,7 +12,8 @@ use serde_json::json;
 
 use super::file::{FileSource, identity};
 use crate::{
-    dialect::Dialect,
+    dialect::{self, Dialect},
+    record::Agent,
     refusal::{Code, Error, Fault, Refusal, Result},
     transcript::{Source, Transcript},
 };
@@ -101,6 +102,15 @@ pub fn head(path: &Path, dialect: &dyn Dialect) -> Result<Transcript> {
         return Ok(t);
     }
     dialect.read(&FileSource::open(path)?).map_err(|e| read_error(path, e))
+}
+
+/// Whose transcript a file is, by its content; none if it is nobody's that we know.
+///
+/// # Errors
+/// `unsafe-path` for anything but a regular file; `io`.
+pub fn agent_of(path: &Path) -> Result<Option<Agent>> {
+    let source = FileSource::open(path)?;
+    dialect::recognise(&source).map_err(|e| read_error(path, e))
 }
 
 impl Snapshot {

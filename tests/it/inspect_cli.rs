@@ -152,14 +152,13 @@ fn chains_are_named_by_id_prefix_or_not_at_all() {
 fn what_is_no_transcript_is_refused_with_its_reason() {
     let env = TestEnv::new();
     let folder = env.path("work").display().to_string();
-    let claude = json!({"uuid": "1", "parentUuid": null, "sessionId": "s", "type": "user", "userType": "external",
-        "message": {"role": "user", "content": "hi"}});
+    let other = json!({"uuid": "1", "parentUuid": null, "sessionId": "s", "type": "event"});
     let cases = [
         (env.path("nowhere.jsonl").display().to_string(), 3, "session-unknown"),
         (folder, 3, "unsafe-path"),
         (env.write("text.txt", "no transcript\n"), 3, "agent-unknown"),
         (env.write("empty.jsonl", ""), 3, "agent-unknown"),
-        (env.write("claude.jsonl", format!("{claude}\n")), 3, "agent-unknown"),
+        (env.write("other.jsonl", format!("{other}\n")), 3, "agent-unknown"),
     ];
     for (path, code, name) in cases {
         let ran = env.run(&["inspect", &path, "--json"]).code(code);

@@ -5,6 +5,8 @@ mod audit_cli;
 mod audit_deep;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod child;
+mod claude_cases;
+mod claude_cli;
 mod codes;
 #[cfg(unix)]
 mod command;

@@ -127,6 +127,11 @@ impl<'a> Cursor<'a> {
         self.bytes.get(self.at).copied()
     }
 
+    /// How many bytes have been stepped over.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
     /// Steps over one value and returns its bytes.
     pub fn skip(&mut self) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];

@@ -1,0 +1,195 @@
+//! One JSON object of the file to what the rules need of it.
+
+use std::borrow::Cow;
+
+use super::content::{Content, Message};
+use crate::{
+    dialect::jsonl::json::{Cursor, Field, RawStr, Result},
+    record::RecordKind,
+    transcript::Flags,
+};
+
+/// What an object of the file is.
+pub(super) enum Object<'a> {
+    /// A record of the chain.
+    Record(Box<Head<'a>>),
+    /// A `last-prompt` that names a leaf.
+    Pin { target: RawStr<'a>, explicit: bool },
+    /// An object of a known type that is never a record.
+    Aside,
+    /// The client passes over it, and why.
+    Skipped(&'static str),
+}
+
+/// A record.
+pub(super) struct Head<'a> {
+    pub uuid: RawStr<'a>,
+    pub parent: Option<RawStr<'a>>,
+    pub session: Field<'a>,
+    pub version: Field<'a>,
+    pub cwd: Field<'a>,
+    pub timestamp: Field<'a>,
+    pub kind: RecordKind,
+    pub flags: Flags,
+    /// Of an assistant: the message that it is a part of.
+    pub message: Option<Cow<'a, str>>,
+    pub content: Content<'a>,
+    /// `sourceToolAssistantUUID`.
+    pub source: Field<'a>,
+    /// `logicalParentUuid`, of a boundary.
+    pub logical: Option<RawStr<'a>>,
+}
+
+/// Types that have no uuid and are no records (2.1.197 and 2.1.332).
+const ASIDES: &[&str] = &[
+    "last-prompt",
+    "queue-operation",
+    "mode",
+    "permission-mode",
+    "custom-title",
+    "ai-title",
+    "agent-name",
+    "tag",
+    "pr-link",
+    "summary",
+    "file-history-snapshot",
+    "relocated",
+    "worktree-state",
+    "content-replacement",
+    "atis-latch",
+    "cost-state",
+    "tools-used",
+    "api-request",
+    "api-request-blob",
+    "api-request-shape",
+];
+
+/// Whether a type is one of those that have no uuid and are no records.
+pub(in crate::dialect) fn is_aside(kind: &str) -> bool {
+    ASIDES.contains(&kind)
+}
+
+/// Reads the object that comes next; what follows it is not looked at.
+pub(super) fn object<'a>(cursor: &mut Cursor<'a>) -> Result<Object<'a>> {
+    let mut f = Fields::default();
+    cursor.members(&mut |key, value| f.member(key, value))?;
+    Ok(f.object())
+}
+
+#[derive(Default)]
+struct Fields<'a> {
+    uuid: Field<'a>,
+    parent: Field<'a>,
+    session: Field<'a>,
+    kind: Field<'a>,
+    subtype: Field<'a>,
+    version: Field<'a>,
+    cwd: Field<'a>,
+    timestamp: Field<'a>,
+    source: Field<'a>,
+    logical: Field<'a>,
+    leaf: Field<'a>,
+    explicit: bool,
+    sidechain: bool,
+    meta: bool,
+    summary: bool,
+    message: Message<'a>,
+}
+
+impl<'a> Fields<'a> {
+    fn member(&mut self, key: RawStr<'a>, value: &mut Cursor<'a>) -> Result {
+        let is_true = |value: &mut Cursor<'a>| Ok(value.field()? == Field::Other(b"true"));
+        let field = match key.text().as_ref() {
+            "uuid" => &mut self.uuid,
+            "parentUuid" => &mut self.parent,
+            "sessionId" => &mut self.session,
+            "type" => &mut self.kind,
+            "subtype" => &mut self.subtype,
+            "version" => &mut self.version,
+            "cwd" => &mut self.cwd,
+            "timestamp" => &mut self.timestamp,
+            "sourceToolAssistantUUID" => &mut self.source,
+            "logicalParentUuid" => &mut self.logical,
+            "leafUuid" => &mut self.leaf,
+            "explicit" => return is_true(value).map(|is| self.explicit = is),
+            "isSidechain" => return is_true(value).map(|is| self.sidechain = is),
+            "isMeta" => return is_true(value).map(|is| self.meta = is),
+            "isCompactSummary" => return is_true(value).map(|is| self.summary = is),
+            "message" => return Message::read(value).map(|message| self.message = message),
+            _ => return value.skip().map(drop),
+        };
+        *field = value.field()?;
+        Ok(())
+    }
+
+    fn object(self) -> Object<'a> {
+        let Some(name) = self.kind.text() else { return Object::Skipped("`type` is not a string") };
+        if name == "last-prompt"
+            && let Some(target) = id(self.leaf)
+        {
+            return Object::Pin { target, explicit: self.explicit };
+        }
+        let kind = match name.as_ref() {
+            "user" if self.message.content.answers.is_empty() => RecordKind::User,
+            "user" => RecordKind::ToolResult,
+            "assistant" => RecordKind::Assistant,
+            "system" | "attachment" | "progress" => RecordKind::System,
+            name if is_aside(name) => return Object::Aside,
+            _ => return Object::Skipped("`type` is none that the client knows"),
+        };
+        let Some(uuid) = id(self.uuid) else { return Object::Skipped("it has no `uuid`") };
+        let flags = self.flags(&name, kind);
+        let message = (kind == RecordKind::Assistant).then(|| id(self.message.id).unwrap_or(uuid).text());
+        Object::Record(Box::new(Head {
+            uuid,
+            parent: id(self.parent),
+            session: self.session,
+            version: self.version,
+            cwd: self.cwd,
+            timestamp: self.timestamp,
+            kind,
+            flags,
+            message,
+            content: self.message.content,
+            source: self.source,
+            logical: id(self.logical).filter(|_| flags.has(Flags::COMPRESSION)),
+        }))
+    }
+
+    fn flags(&self, name: &str, kind: RecordKind) -> Flags {
+        let content = &self.message.content;
+        let mut flags = Flags::default();
+        let mut add = |when: bool, flag: Flags| {
+            if when {
+                flags = flags.with(flag);
+            }
+        };
+        let boundary = name == "system" && matches!(self.subtype, Field::Str(s) if s.is("compact_boundary"));
+        let passive = match kind {
+            RecordKind::System => !boundary,
+            RecordKind::Assistant => self.message.is_filler(),
+            RecordKind::User => self.meta || content.is_echo(),
+            RecordKind::ToolResult | RecordKind::Other => false,
+        };
+        add(self.sidechain || passive, Flags::NEUTRAL);
+        add(self.sidechain, Flags::SIDECHAIN);
+        add(boundary, Flags::COMPRESSION);
+        add(name == "progress", Flags::PROGRESS);
+        add(name == "attachment", Flags::ATTACHMENT);
+        add(kind == RecordKind::Assistant && !content.calls.is_empty(), Flags::CALL);
+        add(kind == RecordKind::ToolResult, Flags::RESPONSE);
+        if kind == RecordKind::User {
+            add(self.summary, Flags::SUMMARY);
+            add(self.sidechain || passive || self.summary, Flags::SYNTHETIC);
+        }
+        flags
+    }
+}
+
+/// An id: a string that is not empty. The client takes an empty one for none.
+fn id(field: Field<'_>) -> Option<RawStr<'_>> {
+    match field {
+        Field::Str(s) if !s.is_empty() => Some(s),
+        _ => None,
+    }
+}

@@ -1,0 +1,136 @@
+//! The file to records, pins and the facts that leaves and the simulation are found from.
+//!
+//! Of a line only its first JSON value counts (measured: an object with anything behind it is read and the rest is
+//! lost; a line with anything in front is lost). The last record of a uuid defines its parent and content.
+
+use std::io;
+
+use super::{
+    head::{self, Head, Object},
+    units,
+};
+use crate::{
+    dialect::jsonl::{
+        json::{Cursor, Field, JsonError},
+        read::{self, Limits, Marks, Outcome, Rules, skipped, span},
+    },
+    record::RecordKind,
+    transcript::{LineDiagnostic, Record, RecordIx, Rounds, Source, Span, Transcript, rounds::Pin},
+};
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+pub(super) fn read(source: &dyn Source) -> io::Result<Transcript> {
+    read_with(source, Limits::default())
+}
+
+pub(super) fn read_with(source: &dyn Source, limits: Limits) -> io::Result<Transcript> {
+    let mut lines = Lines::default();
+    let mut t = read::read(source, limits, &mut lines)?;
+    t.last_wins = true;
+    t.client_version = lines.marks.highest();
+    t.units = Some(Box::new(units::units(&t, &lines.rounds)));
+    t.rounds = Some(Box::new(lines.rounds));
+    Ok(t)
+}
+
+#[derive(Default)]
+struct Lines {
+    marks: Marks,
+    rounds: Rounds,
+}
+
+impl Rules for Lines {
+    fn line(&mut self, t: &mut Transcript, line: &[u8], offset: u64) -> Outcome {
+        t.last_wins = true;
+        let mut out = Outcome::default();
+        let number = t.lines;
+        let start = if offset == 0 && line.starts_with(BOM) { BOM.len() } else { 0 };
+        let mut cursor = Cursor::new(&line[start..]);
+        let Some(first) = cursor.peek() else { return out };
+        let from = start + cursor.at();
+        if first != b'{' {
+            let finding = match cursor.skip() {
+                Ok(value) => {
+                    if value == b"null" {
+                        self.rounds.null_line.get_or_insert(number);
+                    }
+                    skipped(number, "the line is no JSON object")
+                }
+                Err(e) => malformed(number, &e, start),
+            };
+            out.findings.push((from, finding));
+            return out;
+        }
+        match head::object(&mut cursor) {
+            Ok(object) => {
+                t.objects += 1;
+                out.objects_end = start + cursor.at();
+                let place = span(offset, &(from..out.objects_end));
+                match object {
+                    Object::Record(head) => {
+                        out.records = 1;
+                        self.record(t, &head, place);
+                    }
+                    Object::Pin { target, explicit } => {
+                        let target = t.ids.intern(&target.text());
+                        let before = t.records.len() as RecordIx;
+                        self.rounds.pin = Some(Pin { target, explicit, before });
+                    }
+                    Object::Aside => {}
+                    Object::Skipped(why) => out.findings.push((from, skipped(number, why))),
+                }
+                if cursor.peek().is_some() {
+                    let reason = format!(
+                        "something follows the first object, at byte {} of the line; it is lost for the client",
+                        start + cursor.at()
+                    );
+                    out.findings
+                        .push((out.objects_end, LineDiagnostic::MalformedLine { line: number, reason }));
+                }
+            }
+            Err(e) => out.findings.push((from, malformed(number, &e, start))),
+        }
+        out
+    }
+}
+
+fn malformed(line: u64, e: &JsonError, start: usize) -> LineDiagnostic {
+    LineDiagnostic::MalformedLine { line, reason: format!("{} at byte {} of the line", e.what, start + e.at) }
+}
+
+impl Lines {
+    fn record(&mut self, t: &mut Transcript, head: &Head<'_>, span: Span) {
+        if let Field::Str(session) = head.session {
+            self.marks.session(t, session);
+        }
+        self.marks.version(head.version);
+        if t.first_cwd.is_none() {
+            t.first_cwd = head.cwd.text().map(|cwd| cwd.into_owned());
+        }
+        let ix = t.records.len() as RecordIx;
+        let id = t.ids.intern(&head.uuid.text());
+        let parent = head.parent.map(|p| t.ids.intern(&p.text()));
+        let rounds = &mut self.rounds;
+        rounds.message.push(head.message.as_ref().map(|m| rounds.names.intern(m)));
+        rounds.times.push(head.timestamp.text().and_then(|time| milliseconds(&time)));
+        if head.kind == RecordKind::Assistant {
+            rounds.calls.extend(head.content.calls.iter().map(|c| (ix, rounds.names.intern(c))));
+        }
+        if head.kind == RecordKind::ToolResult {
+            rounds.answers.extend(head.content.answers.iter().map(|c| (ix, rounds.names.intern(c))));
+            if let Field::Str(source) = head.source {
+                rounds.sources.push((ix, t.ids.intern(&source.text())));
+            }
+        }
+        if let Some(logical) = head.logical {
+            rounds.logical.push((ix, t.ids.intern(&logical.text())));
+        }
+        let line = read::line_number(t);
+        t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
+    }
+}
+
+fn milliseconds(time: &str) -> Option<i64> {
+    time.parse::<jiff::Timestamp>().ok().map(|t| t.as_millisecond())
+}
