@@ -34,14 +34,14 @@ mod session;
 mod terminal;
 
 pub use choice::{Choice, choices};
-pub(super) use choice::{age, short_ids};
+pub(super) use choice::{age, fit_id, short_ids};
 pub use session::SessionChoice;
 pub use terminal::restore as restore_terminal;
 
 use super::{
     args::Global,
     output::Paint,
-    text::{clean, fit},
+    text::{clean, fit, width},
 };
 use terminal::Held;
 
@@ -65,11 +65,7 @@ impl PromptOptions {
 
 impl Default for PromptOptions {
     fn default() -> Self {
-        PromptOptions {
-            question: "Which branch? Arrows or j/k move, Enter takes, Esc or q declines".into(),
-            redact: false,
-            paint: Paint::plain(),
-        }
+        PromptOptions { question: format!("Which branch? {KEYS}"), redact: false, paint: Paint::plain() }
     }
 }
 
@@ -124,7 +120,7 @@ pub fn pick(choices: &[Choice], options: &PromptOptions) -> Result<usize> {
 /// # Errors
 /// As for [`pick`].
 pub fn pick_session(sessions: &[SessionChoice], options: &PromptOptions) -> Result<usize> {
-    let question = "Which session? Arrows or j/k move, Enter takes, Esc or q declines";
+    let question = &format!("Which session? {KEYS}");
     let line = |i: usize, width| sessions[i].line(width, options.redact);
     ask(&List { question, items: sessions.len(), line: &line, details: None, paint: options.paint })
 }
@@ -180,6 +176,10 @@ struct List<'a> {
     details: Option<&'a dyn Fn(usize, usize) -> [String; DETAILS]>,
     paint: Paint,
 }
+
+/// What the keys do, and the same where a line has no room for it.
+const KEYS: &str = "Arrows or j/k move, Enter takes, Esc or q declines";
+const KEYS_SHORT: &str = "j/k, Enter, q";
 
 /// Lines of details; a blank one stands above them.
 const DETAILS: usize = 3;
@@ -319,7 +319,11 @@ impl<'a> Lines<'a> {
         match (self.active.get(), self.list.details) {
             (Some(active), Some(details)) => details(active, columns),
             _ => [
-                fit("Nothing is marked yet: Enter does nothing until a key has moved.", columns),
+                shorter(
+                    "Nothing is marked yet: Enter does nothing until a key has moved.",
+                    "Nothing is marked yet: move first.",
+                    columns,
+                ),
                 String::new(),
                 String::new(),
             ],
@@ -327,11 +331,17 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// The long text if it fits, else what fits of the short one.
+fn shorter(long: &str, short: &str, columns: usize) -> String {
+    fit(if width(&clean(long)) <= columns { long } else { short }, columns)
+}
+
 impl Theme for Lines<'_> {
     fn format_select_prompt(&self, f: &mut dyn fmt::Write, _prompt: &str) -> fmt::Result {
         // `dialoguer` adds ` [Page 1/3] ` where the list has pages.
         let page = " [Page /] ".len() + 2 * self.list.items.to_string().len();
-        write!(f, "{}", fit(self.list.question, self.columns().saturating_sub(page)))
+        let short = self.list.question.replace(KEYS, KEYS_SHORT);
+        write!(f, "{}", shorter(self.list.question, &short, self.columns().saturating_sub(page)))
     }
 
     fn format_select_prompt_item(&self, f: &mut dyn fmt::Write, text: &str, active: bool) -> fmt::Result {

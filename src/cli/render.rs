@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     output::Paint,
-    prompt::{age, short_ids},
+    prompt::{age, fit_id, short_ids},
     text::{fit, pad, width, wrap},
 };
 use crate::{
@@ -196,7 +196,7 @@ fn details(b: &Branch) -> Vec<String> {
     marks.extend(b.client_pick.then(|| "the client's own pick".to_owned()));
     marks.extend(b.recorded.then(|| "recorded".to_owned()));
     marks.extend(b.continued_in.as_ref().map(|c| {
-        format!("continued in {} ({})", c.session_id, counted(c.turns, "new prompt", "new prompts"))
+        format!("continued in {} ({})", fit_id(&c.session_id), counted(c.turns, "new prompt", "new prompts"))
     }));
     if b.interleaved_count > 0 {
         marks.push(format!("written in turns with {}", counted(b.interleaved_count, "other", "others")));

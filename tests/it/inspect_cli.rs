@@ -275,3 +275,14 @@ fn the_digest_is_computed_on_demand() {
         json!({"bytes": text.len(), "lines": 6, "records": 6, "digest": digest, "tornTail": false})
     );
 }
+
+#[test]
+fn the_marks_of_a_branch_that_went_on_fit_their_line() {
+    let env = TestEnv::new();
+    let path = env.write(&format!("work/{SESSION}.jsonl"), two_branches());
+    let child = env.run(&["resume", &path, "--leaf", "aY", "--json"]).code(0).json();
+    let child: String = child["seed"]["sessionId"].as_str().unwrap().chars().take(8).collect();
+    let page = env.run(&["inspect", &path]).code(0).stdout;
+    let marks = format!("    the client's own pick, recorded, continued in {child} (0 new prompts)\n");
+    assert!(page.contains(&marks), "{page}");
+}

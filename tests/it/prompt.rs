@@ -238,6 +238,23 @@ fn lines_fit_narrow_terminals_and_wide_characters() {
 }
 
 #[test]
+fn a_narrow_terminal_is_told_the_keys_and_the_marks_too() {
+    let mut pty = start("plain:2", 40, 24);
+    pty.wait_text("Nothing is marked yet: move first.");
+    assert!(
+        pty.screen().contents().starts_with("Which branch? j/k, Enter, q"),
+        "{}",
+        pty.screen().contents()
+    );
+    pty.send(DOWN);
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0001");
+    pty.wait_text("leaf leaf-0001, client's pick");
+    pty.send(ENTER);
+    took(pty, 1);
+}
+
+#[test]
 fn hostile_text_does_not_reach_the_terminal() {
     let mut pty = start("hostile:2", 120, 24);
     pty.wait_for("two lines", |s| s.contents().matches("hostile").count() == 2);

@@ -105,12 +105,14 @@ impl Choice {
 
     /// What the line has no room for, each in at most `width` columns.
     pub(super) fn details(&self, width: usize) -> [String; super::DETAILS] {
-        let mut about = vec![format!("leaf {}", self.leaf)];
-        about.extend(self.tags.iter().cloned());
+        // Marks say more than the rest of an id, and the line has none where it is narrow.
+        let about = |leaf: &str| [&[format!("leaf {leaf}")], self.tags.as_slice()].concat().join(", ");
+        let whole = about(self.leaf.as_str());
+        let fits = columns_of(&clean(&whole)) <= width;
         [
             format!("first: {}", self.prompt.as_deref().unwrap_or("no prompt after the branch point")),
             format!("reply: {}", self.reply.as_deref().unwrap_or("none")),
-            about.join(", "),
+            if fits { whole } else { about(&shown_id(&self.short_id)) },
         ]
         .map(|text| fit(&text, width))
     }
@@ -205,7 +207,7 @@ fn shown_id(short_id: &str) -> String {
 }
 
 /// Enough of an id to know it by.
-pub(super) fn fit_id(id: &str) -> String {
+pub(in crate::cli) fn fit_id(id: &str) -> String {
     clean(id).chars().take(8).collect()
 }
 
@@ -323,5 +325,11 @@ mod tests {
         assert_eq!(line(77), "3f2a91bc  2h ago  +5u 7a 9t  [client's pick, recorded] add retries to the u..");
         assert_eq!(line(37), "3f2a91bc  2h ago  add retries to th..");
         assert_eq!(line(17), "3f2a91bc  add r..");
+        let marks = |width| choice.details(width)[2].clone();
+        assert_eq!(
+            marks(98),
+            "leaf 3f2a91bc-0000, client's pick, recorded, \"retry\", went on in 1a2b3c4d (+3), beside a rewind"
+        );
+        assert_eq!(marks(37), "leaf 3f2a91bc, client's pick, recor..");
     }
 }
