@@ -12,7 +12,7 @@ use super::{
     output::{self, Paint},
     prompt::{self, PromptOptions, SessionChoice, age},
     session::{self, Digest, Surroundings},
-    text::{fit, pad},
+    text::{fit, fit_title, pad, width},
 };
 use crate::{
     record::{Agent, RecordId},
@@ -164,13 +164,14 @@ fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
         let archived = if row.archived { "(archived) " } else { "" };
         let about = row.title.as_deref().or(row.first_prompt.as_deref()).unwrap_or_default();
         let line = format!(
-            "{}  {}  {}  {}  {archived}{about}",
+            "{}  {}  {}  {}  {archived}",
             pad(&id, id_width),
             pad(&age(Some(row.modified), now), 8),
             pad(&size(row.bytes), 8),
             pad(&format!("{branches:>6} {mark}"), 8),
         );
-        let _ = writeln!(out, "{}", fit(&line, COLUMNS).trim_end());
+        let about = fit_title(about, COLUMNS.saturating_sub(width(&line)));
+        let _ = writeln!(out, "{}", fit(&(line + &about), COLUMNS).trim_end());
     }
     if stale {
         out += "\n! the agent would not resume the newest work, or lose some: see `inspect ID`\n";

@@ -58,6 +58,19 @@ pub fn fit(text: &str, columns: usize) -> String {
     kept + mark
 }
 
+/// As [`fit`], but what a fork's title ends with stays: ` (branch 385e46a0)` tells the twin from its parent.
+pub fn fit_title(title: &str, columns: usize) -> String {
+    let title = clean(title);
+    let Some(at) = title.rfind(" (branch ").filter(|_| title.ends_with(')')) else {
+        return fit(&title, columns);
+    };
+    let (base, mark) = title.split_at(at);
+    match columns.checked_sub(width(mark)) {
+        Some(room) if room >= 8 => fit(base, room) + mark,
+        _ => fit(&title, columns),
+    }
+}
+
 /// Breaks cleaned text at spaces so that no line is wider than `columns`; words that are wider are cut. Lines after
 /// the first begin with `indent`.
 pub fn wrap(text: &str, columns: usize, indent: &str) -> String {
@@ -93,6 +106,15 @@ mod tests {
     #[test]
     fn nothing_that_moves_the_cursor_is_left() {
         assert_eq!(clean("a\u{1b}[31mb\u{9b}c\u{202e}d\te\r\nf\u{7f}"), "a�[31mb�c�d e  f�");
+    }
+
+    #[test]
+    fn the_end_of_a_twins_title_stays() {
+        let title = "Add retries with exponential backoff (branch 385e46a0)";
+        assert_eq!(fit_title(title, 42), "Add retries with expon.. (branch 385e46a0)");
+        assert_eq!(fit_title(title, 80), title);
+        assert_eq!(fit_title(title, 25), fit(title, 25));
+        assert_eq!(fit_title("Add retries (branch", 12), "Add retrie..");
     }
 
     #[test]

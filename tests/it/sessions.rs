@@ -182,7 +182,7 @@ fn the_list_says_what_each_session_is_about() {
     let renamed = [
         record("a", None, says("hello")),
         record("b", Some("a"), titled("First")),
-        record("c", Some("b"), titled("Second")),
+        record("c", Some("b"), titled("Second of quite a number of titles (branch 385e46a0)")),
     ];
     home.session(&format!("{}/archive", home.chats()), B, 2, &renamed.concat());
     home.session(&home.chats(), C, 1, "not a transcript\n");
@@ -195,7 +195,7 @@ fn the_list_says_what_each_session_is_about() {
     assert_eq!((&rows[0]["leaves"], &rows[0]["error"]["code"]), (&Value::Null, &json!("agent-unknown")));
     assert_eq!(
         (&rows[1]["title"], &rows[1]["archived"], &rows[1]["leaves"]),
-        (&json!("Second"), &json!(true), &json!(1))
+        (&json!("Second of quite a number of titles (branch 385e46a0)"), &json!(true), &json!(1))
     );
     assert_eq!(rows[1]["clientPick"], json!({"leafUuid": "a", "stale": false}));
     assert_eq!(
@@ -208,7 +208,7 @@ fn the_list_says_what_each_session_is_about() {
     let table = home.test.run(&["sessions"]).code(0);
     assert!(table.stdout.lines().all(|l| l.chars().count() <= 80), "{}", table.stdout);
     assert!(
-        table.stdout.contains("(archived) Second") && table.stdout.contains("2d ago"),
+        table.stdout.contains("(archived) Second of.. (branch 385e46a0)") && table.stdout.contains("2d ago"),
         "{}",
         table.stdout
     );

@@ -1,7 +1,7 @@
 //! One line of the session prompt.
 
 use super::choice::fit_id;
-use crate::cli::text::{fit, pad};
+use crate::cli::text::{fit, fit_title, pad, width as columns_of};
 
 /// A session that can be asked for.
 #[derive(Clone, Debug)]
@@ -26,9 +26,11 @@ impl SessionChoice {
             None => String::new(),
         };
         let id = fit_id(&self.session_id);
-        if width < 40 {
-            return fit(&format!("{id}  {text}"), width);
-        }
-        fit(&format!("{id}  {}  {}  {text}", pad(&self.age, 8), pad(&leaves, 12)), width)
+        let before = match width {
+            ..40 => format!("{id}  "),
+            _ => format!("{id}  {}  {}  ", pad(&self.age, 8), pad(&leaves, 12)),
+        };
+        let text = fit_title(text, width.saturating_sub(columns_of(&before)));
+        fit(&(before + &text), width)
     }
 }
