@@ -160,7 +160,8 @@ fn decide(request: &Request, host: &mut Host<'_>) -> Result<Decided> {
         {
             let name = session.inspection.session_id.clone();
             if !seen.contains(&child.path) {
-                host.note(format!("`{}` went on in session `{}`", choice.leaf, child.path.display()));
+                let id = child.path.file_stem().unwrap_or_default().display();
+                host.note(format!("`{}` went on in session `{id}`", choice.leaf));
                 followed.push(name);
                 target = child;
                 continue;

@@ -469,7 +469,10 @@ fn an_unattended_resume_follows_the_child_it_forked_before() {
     let child_id = first["seed"]["sessionId"].clone();
 
     // Untouched, the child is handed over: no second fork.
-    let second = place.resume(&["--policy", &policy]).code(0).json();
+    let second = place.resume(&["--policy", &policy]).code(0);
+    let note = format!("went on in session `{}`\n", child_id.as_str().unwrap());
+    assert!(second.stderr.contains(&note), "{}", second.stderr);
+    let second = second.json();
     assert_eq!(second["followed"], json!([SESSION]));
     assert_eq!((&second["seed"]["mode"], &second["seed"]["sessionId"]), (&json!("none"), &child_id));
     assert_eq!(second["command"], json!(["qwen", "--resume", child_id]));
