@@ -28,7 +28,7 @@ pub(super) fn check(ledger: &Ledger, body: &Body, then: &Then) -> Result<Option<
         SeedMode::Fork => fork(ledger, body, seed, &verdict.leaf_uuid, then),
         SeedMode::InPlace => match &seed.anchor {
             None => Ok(None),
-            Some(anchor) => in_place(ledger, body, anchor, &verdict.leaf_uuid),
+            Some(anchor) => in_place(ledger, body, anchor, &verdict.leaf_uuid, then),
         },
     }
 }
@@ -82,7 +82,13 @@ fn fork(
     Ok(None)
 }
 
-fn in_place(ledger: &Ledger, body: &Body, anchor: &AnchorRecord, leaf: &RecordId) -> Result<Option<Wrong>> {
+fn in_place(
+    ledger: &Ledger,
+    body: &Body,
+    anchor: &AnchorRecord,
+    leaf: &RecordId,
+    then: &Then,
+) -> Result<Option<Wrong>> {
     let path = Path::new(&body.transcript);
     if anchor.uuid != derived_uuid("anchor", ledger.agent(), ledger.session_id(), &body.operation_id) {
         return differs("the anchor is not the one that this operation makes");
@@ -104,8 +110,10 @@ fn in_place(ledger: &Ledger, body: &Body, anchor: &AnchorRecord, leaf: &RecordId
     let t = dialect::of(ledger.agent()).read(&source).map_err(Error::io("read", path))?;
     let record = t.ids.find(&anchor.uuid).and_then(|ix| t.first(ix)).map(|ix| t.record(ix));
     let parent = record.filter(|r| r.span.offset >= anchor.offset).and_then(|r| r.parent).map(|p| t.id(p));
+    // Where the client cannot see the leaf, the anchor hangs below the last record of the chain that it can.
+    let below = then.chain(leaf).and_then(|chain| chain.visible(&then.t).last().map(|&id| then.t.id(id)));
     match parent {
-        Some(parent) if parent == *leaf => Ok(None),
+        Some(parent) if Some(&parent) == below.as_ref() => Ok(None),
         _ => differs("the anchor does not hang below the chosen leaf"),
     }
 }

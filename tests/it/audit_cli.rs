@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     audit_deep::{A, B, Made, SESSION},
     ledger::{bare, now},
-    support::{Ran, TestEnv},
+    support::{Ran, TestEnv, fixture},
 };
 
 fn run(made: &Made, args: &[&str]) -> Ran {
@@ -308,4 +308,40 @@ fn a_label_is_an_input_that_the_audit_can_ask_again() {
     fs::remove_file(&policy).unwrap();
     let found = s.deep(0);
     assert_eq!((codes(&found, "findings"), codes(&found, "notes")), (vec![], vec!["not-yet"]));
+}
+
+/// Every leaf of every case, forked and in place: the audit of what resume just did finds nothing. Among the
+/// leaves are ones that the client cannot see, below whose visible end the anchor hangs.
+#[test]
+fn no_selection_of_any_case_is_found_fault_with_right_after() {
+    let (mut selections, mut unseen) = (0, 0);
+    for case in fs::read_dir(fixture("cases/qwen")).unwrap() {
+        let text = fs::read(case.unwrap().path().join("transcript.jsonl")).unwrap();
+        let env = TestEnv::new();
+        let original = env.write("work/original.jsonl", &text);
+        let inspected = env.run(&["inspect", &original, "--json"]).code(0).json();
+        let mut entries = 0;
+        for (i, branch) in inspected["branches"].as_array().unwrap().iter().enumerate() {
+            let leaf = branch["leafUuid"].as_str().unwrap();
+            for seed in ["fork", "in-place"] {
+                let copy = env.write(&format!("work/{i}-{seed}/{SESSION}.jsonl"), &text);
+                let ran = env.run(&["resume", &copy, "--leaf", leaf, "--seed", seed, "--json"]);
+                if ran.code == Some(3) {
+                    continue; // What the client would lose or refuse has no seed.
+                }
+                let seeded = ran.code(0).json();
+                (entries, selections) = (entries + 2, selections + 1);
+                if seeded["seed"]["anchor"].is_string() {
+                    let written = fs::read_to_string(&copy).unwrap();
+                    let anchor: Value = serde_json::from_str(written.lines().last().unwrap()).unwrap();
+                    unseen += usize::from(anchor["parentUuid"] != leaf);
+                }
+            }
+        }
+        let found = env.run(&["audit", "verify", "--deep", "--json"]).code(0).json();
+        // A selection that was refused at its seed leaves entries too.
+        assert!(found["entries"].as_u64() >= Some(entries), "{original}: {found}");
+    }
+    assert!(selections > 100, "only {selections} selections were audited");
+    assert!(unseen > 0, "every anchor hangs below the leaf that it is for");
 }
