@@ -13,21 +13,14 @@ use serde_json::json;
 use super::{
     args::{Global, ResumeArgs, SeedArg},
     host::{self, Outside},
-    output, prompt,
-    session::{self, Digest},
-    sessions,
+    output, prompt, session, sessions,
     text::clean,
 };
 use crate::{
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{self, Answer, PolicyFile, Request, Resumed, ResumedWriter, Selector, Target},
     selection::{DecidedBy, DecidedKind, SeedMode},
-    store::{
-        command::Waiting,
-        faults,
-        lease::{self, Lease},
-        policy_file, signals,
-    },
+    store::{command::Waiting, faults, lease::Lease, policy_file, signals, snapshot},
 };
 
 /// Runs it.
@@ -36,15 +29,14 @@ pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
         // Before anything is opened or locked.
         prompt::require_terminal()?;
     }
-    let opened = match &args.session {
-        None if args.pick => session::open_at(global, sessions::ask(global)?, Digest::Skip)?,
-        session => session::open(global, session.as_deref(), Digest::Skip)?,
-    };
-    let path = lease::canonical(&opened.path)?;
-    let mut outside = Outside::open(global, Some(&path))?;
-    let selector = selector(global, args, &outside, &opened)?;
+    let asked = if args.pick && args.session.is_none() { Some(sessions::ask(global)?) } else { None };
+    let seen = session::glance(global, args.session.as_deref(), asked)?;
+    let mut outside = Outside::open(global, Some(&seen.path))?;
+    let selector = selector(global, args, &outside, &seen)?;
+    let cwd = if args.command.is_empty() { None } else { working_dir_of(&seen)? };
+    quiet_note(global, args, &seen)?;
     let request = Request {
-        target: Target { agent: opened.dialect.agent(), path },
+        target: Target { agent: seen.agent, path: seen.path },
         selector,
         seed: args.seed.map(mode),
         write: args.write,
@@ -54,11 +46,8 @@ pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
         dry_run: args.dry_run,
         allow_gap: args.allow_gap,
         no_follow: args.no_follow,
-        client: opened.client.clone(),
+        client: seen.client,
     };
-    let cwd = if args.command.is_empty() { None } else { working_dir_of(&opened)? };
-    quiet_note(global, args, &opened);
-    drop(opened);
     signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
     outside.with_host(|host| {
         let resumed = resume::resume(&request, host)?;
@@ -89,7 +78,7 @@ fn selector(
     global: &Global,
     args: &ResumeArgs,
     outside: &Outside,
-    opened: &session::Opened,
+    seen: &session::Glance,
 ) -> Result<Selector> {
     if args.pick {
         return Ok(Selector::Pick);
@@ -102,11 +91,10 @@ fn selector(
         return Ok(Selector::Policy(PolicyFile { path: path.clone(), text, digest }));
     }
     let env = host::environment();
-    let project = opened.snapshot.transcript.first_cwd.as_ref().map(PathBuf::from);
     let config = env.config_dir();
     let places = policy_file::Places {
         environment: env.policy.as_deref(),
-        project: project.as_deref(),
+        project: seen.first_cwd.as_deref(),
         config: config.as_deref(),
         interactive: prompt::require_terminal().is_ok(),
     };
@@ -129,10 +117,10 @@ fn selector(
 }
 
 /// A client that takes no lock could be writing right now; how long it has been quiet is all that can be said.
-fn quiet_note(global: &Global, args: &ResumeArgs, opened: &session::Opened) {
+fn quiet_note(global: &Global, args: &ResumeArgs, seen: &session::Glance) -> Result<()> {
     let writes_source = args.write || matches!(args.seed, Some(SeedArg::InPlace));
     if writes_source {
-        let quiet = opened.snapshot.quiet_for(Timestamp::now());
+        let quiet = snapshot::quiet_for(&seen.path, Timestamp::now())?;
         output::note(
             global,
             &format!(
@@ -141,6 +129,7 @@ fn quiet_note(global: &Global, args: &ResumeArgs, opened: &session::Opened) {
             ),
         );
     }
+    Ok(())
 }
 
 /// In whole seconds, as in `3m 20s`.
@@ -325,8 +314,8 @@ fn command_line(command: &[OsString], session_id: &str) -> Vec<OsString> {
 
 /// The folder in which the session was recorded, in which the command is started: clients look sessions up by it.
 /// Asked before anything is written.
-fn working_dir_of(opened: &session::Opened) -> Result<Option<PathBuf>> {
-    let Some(cwd) = opened.snapshot.transcript.first_cwd.as_ref().map(PathBuf::from) else { return Ok(None) };
+fn working_dir_of(seen: &session::Glance) -> Result<Option<PathBuf>> {
+    let Some(cwd) = seen.first_cwd.clone() else { return Ok(None) };
     if cwd.is_dir() {
         return Ok(Some(cwd));
     }

@@ -13,10 +13,12 @@ use crate::{
     store::{
         agents::qwen::client_of,
         env::Env,
+        lease,
         sessions::{self, SessionContext, SessionRef},
         snapshot::{self, Snapshot},
     },
     topology::{self, Inspection},
+    transcript::Transcript,
 };
 
 /// A transcript that was read for looking at it: no lease was taken.
@@ -73,13 +75,43 @@ pub fn open_at(global: &Global, path: PathBuf, digest: Digest) -> Result<Opened>
     let snapshot = Snapshot::take(&path, dialect, digest == Digest::Compute)?;
     let canonical = path.canonicalize().unwrap_or_else(|_| path.clone());
     let client = client_of(&canonical, &snapshot.transcript, global.client_version.clone());
-    newer_client(global, dialect, &client, &snapshot);
+    newer_client(global, dialect, &client, &snapshot.transcript);
     Ok(Opened { path, snapshot, dialect, client })
 }
 
+/// What the pipeline is told of a transcript that it is going to read under its lease.
+pub struct Glance {
+    /// The canonical path; its last component is no symlink.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub agent: Agent,
+    /// Which client is simulated.
+    pub client: Client,
+    /// The working directory of its first record.
+    pub first_cwd: Option<PathBuf>,
+}
+
+/// Looks at the beginning of a session that was named, or of one that was found.
+///
+/// # Errors
+/// As for [`open`].
+pub fn glance(global: &Global, session: Option<&str>, found: Option<PathBuf>) -> Result<Glance> {
+    let path = match found {
+        Some(path) => path,
+        None => Surroundings::new()?.resolve(session)?.path,
+    };
+    let agent = agent(global.agent, &path)?;
+    let dialect = dialect::of(agent);
+    let head = snapshot::head(&path, dialect)?;
+    let path = lease::canonical(&path)?;
+    let client = client_of(&path, &head, global.client_version.clone());
+    newer_client(global, dialect, &client, &head);
+    Ok(Glance { path, agent, client, first_cwd: head.first_cwd.map(PathBuf::from) })
+}
+
 /// A client that is newer than the rules we know gets the newest known ones, which is said.
-fn newer_client(global: &Global, dialect: &dyn Dialect, client: &Client, snapshot: &Snapshot) {
-    let version = client.version.as_ref().or(snapshot.transcript.client_version.as_ref());
+fn newer_client(global: &Global, dialect: &dyn Dialect, client: &Client, t: &Transcript) {
+    let version = client.version.as_ref().or(t.client_version.as_ref());
     if let Some(version) = version.filter(|v| dialect.is_newer_than_known(v)) {
         output::warn(
             global,

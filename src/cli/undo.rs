@@ -9,23 +9,22 @@ use super::{
     host::{self, Outside},
     output,
     resume::say,
-    session::{self, Digest},
+    session,
     text::clean,
 };
 use crate::{
     refusal::{Error, Result},
     resume::{self, Request, Selector, Target},
     selection::SeedMode,
-    store::{command, lease, signals},
+    store::{command, signals},
 };
 
 /// Runs `undo`.
 pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
-    let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
-    let path = lease::canonical(&opened.path)?;
-    let mut outside = Outside::open(global, Some(&path))?;
+    let seen = session::glance(global, args.session.as_deref(), None)?;
+    let mut outside = Outside::open(global, Some(&seen.path))?;
     let request = Request {
-        target: Target { agent: opened.dialect.agent(), path },
+        target: Target { agent: seen.agent, path: seen.path },
         selector: Selector::Undo,
         seed: Some(SeedMode::InPlace),
         write: false,
@@ -35,9 +34,8 @@ pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
         dry_run: args.dry_run,
         allow_gap: true,
         no_follow: true,
-        client: opened.client.clone(),
+        client: seen.client,
     };
-    drop(opened);
     signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
     let resumed = outside.with_host(|host| resume::resume(&request, host))?;
     resumed.answer.warnings.iter().for_each(|w| output::warn(global, w));

@@ -104,6 +104,16 @@ pub fn head(path: &Path, dialect: &dyn Dialect) -> Result<Transcript> {
     dialect.read(&FileSource::open(path)?).map_err(|e| read_error(path, e))
 }
 
+/// How long a transcript has not been written to: since its modification time, zero if that lies ahead.
+///
+/// # Errors
+/// `io`.
+pub fn quiet_for(path: &Path, now: Timestamp) -> Result<Duration> {
+    let modified = fs::metadata(path).and_then(|m| m.modified()).map_err(Error::io("inspect", path))?;
+    let since = Timestamp::try_from(modified).unwrap_or(Timestamp::UNIX_EPOCH);
+    Ok(now.duration_since(since).try_into().unwrap_or_default())
+}
+
 /// Whose transcript a file is, by its content; none if it is nobody's that we know.
 ///
 /// # Errors
