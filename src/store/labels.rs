@@ -67,7 +67,7 @@ pub fn set(root: &Path, agent: Agent, session: &str, leaf: &RecordId, text: &str
         check(text)?;
     }
     let path = path_of(root, agent, session);
-    private::ensure_dir(path.parent().expect("BUG: a label file without a folder"))?;
+    private::ensure_below(root, Path::new("labels").join(agent.name()))?;
     // Two people who name two leaves at once both keep their name.
     let _lock = Lock::short(&path.with_extension("json.lock"))?;
     let mut labels = read(root, agent, session)?;

@@ -43,6 +43,20 @@ pub fn ensure_dir(dir: &Path) -> Result<()> {
     parent.map_or(Ok(()), sync_dir)
 }
 
+/// The folder `relative` below the state directory `root`: made where it is missing, and each folder on the way to
+/// it is checked, since whoever owns one of them decides what stands under the others.
+///
+/// # Errors
+/// As for [`ensure_dir`].
+pub fn ensure_below(root: &Path, relative: impl AsRef<Path>) -> Result<PathBuf> {
+    let mut dir = root.to_owned();
+    for part in relative.as_ref() {
+        dir.push(part);
+        ensure_dir(&dir)?;
+    }
+    Ok(dir)
+}
+
 fn check_dir(dir: &Path, meta: &fs::Metadata) -> Result<()> {
     if !meta.is_dir() {
         return Err(unsafe_path(dir, "is not a folder"));

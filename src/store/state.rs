@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use super::env::Env;
+use super::{env::Env, private};
 use crate::refusal::{Code, Error, Refusal, Result};
 
 /// An existing directory that nobody else can write to. Folders in it are made with mode 0700.
@@ -69,11 +69,9 @@ impl StateDir {
     /// A folder below the directory, created with mode 0700 if it is not there.
     ///
     /// # Errors
-    /// `io`.
+    /// `unsafe-path` for a link, a foreign owner or a world-writable folder; `io`.
     pub fn folder(&self, relative: impl AsRef<Path>) -> Result<PathBuf> {
-        let path = self.path(relative);
-        create_private(&path)?;
-        Ok(path)
+        private::ensure_below(&self.root, relative)
     }
 }
 

@@ -1,6 +1,10 @@
 //! The state directory: where it is, and when it is refused.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use offshoot::store::{env::Env, state::StateDir};
 
@@ -57,5 +61,34 @@ fn what_is_created_is_private_and_what_others_can_change_is_refused() {
         assert_eq!(StateDir::open(test.path("mine")).unwrap_err().code(), "unsafe-path");
     } else {
         assert_eq!(StateDir::open("/".into()).unwrap_err().code(), "unsafe-path");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn no_folder_on_the_way_to_what_is_recorded_may_be_anybody_elses() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use crate::stage::{OTHER, Stage};
+    let everybodys = |dir: &Path| fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+    let linked = |dir: &Path| {
+        let moved = dir.with_extension("elsewhere");
+        fs::rename(dir, &moved).unwrap();
+        symlink(moved, dir).unwrap();
+    };
+    for spoil in [&everybodys as &dyn Fn(&Path), &linked] {
+        for folder in ["ledger", "ledger/qwen", "labels", "labels/qwen", "ops", "run"] {
+            let stage = Stage::new();
+            drop(stage.run(&["--leaf", OTHER, "--", "true"]).code(0));
+            drop(stage.env.run(&["label", stage.path(), OTHER, "one way"]).code(0));
+            spoil(&stage.env.path("state").join(folder));
+            let ran = if folder.starts_with("labels") {
+                stage.env.run(&["label", stage.path(), OTHER, "another"])
+            } else {
+                stage.run(&["--leaf", OTHER, "--", "true"])
+            };
+            let ran = ran.code(3);
+            assert!(ran.stderr.contains(&format!("state/{folder}`")), "{folder}: {}", ran.stderr);
+        }
     }
 }

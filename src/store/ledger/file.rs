@@ -194,7 +194,7 @@ impl Ledger {
 
     /// Takes the ledger's lock, with its folder made.
     fn lock(&self) -> Result<Lock> {
-        private::ensure_dir(self.path.parent().expect("BUG: a ledger without a folder"))?;
+        private::ensure_below(&self.root, Path::new("ledger").join(self.agent.name()))?;
         let mut name = self.path.clone().into_os_string();
         name.push(".lock");
         Lock::short(Path::new(&name))
