@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},
-    io,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -70,6 +70,32 @@ impl FileSource {
     pub fn metadata(&self) -> &Metadata {
         &self.meta
     }
+}
+
+/// All bytes of a small file that others wrote: a setting, a record of the agent, a `HEAD`. Symlinks are followed.
+///
+/// # Errors
+/// `InvalidInput` for what is no regular file, so that a pipe keeps nobody waiting and a device gives no endless
+/// answer; `FileTooLarge` for more than `largest` bytes; else what the system says.
+pub(crate) fn read_small(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
+    }
+    // Looked at before it is opened, because opening some devices does something.
+    let regular = |meta: Metadata| if meta.is_file() { Ok(()) } else { Err(io::ErrorKind::InvalidInput) };
+    regular(fs::metadata(path)?)?;
+    let file = options.open(path)?;
+    regular(file.metadata()?)?;
+    let mut bytes = Vec::new();
+    file.take(largest.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > largest {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
 }
 
 /// Whether something has this name, whatever it is.

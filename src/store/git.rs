@@ -1,15 +1,17 @@
 //! The branch that a project folder is on, read from its files; git itself is not run.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use super::file::read_small;
+
+/// More than any `HEAD` or `.git` file holds.
+const LARGEST: u64 = 64 * 1024;
 
 /// The branch named by `HEAD` of the repository that `dir` lies in. None outside a repository, on a detached head,
 /// and where anything cannot be read: a policy that asks for the current branch then keeps nothing.
 pub fn current_branch(dir: &Path) -> Option<String> {
     let dot_git = dir.ancestors().map(|d| d.join(".git")).find(|p| p.exists())?;
-    let head = fs::read_to_string(git_dir(&dot_git)?.join("HEAD")).ok()?;
+    let head = text(&git_dir(&dot_git)?.join("HEAD"))?;
     let branch = head.trim_end().strip_prefix("ref: refs/heads/")?;
     (!branch.is_empty()).then(|| branch.to_owned())
 }
@@ -19,13 +21,19 @@ fn git_dir(dot_git: &Path) -> Option<PathBuf> {
     if dot_git.is_dir() {
         return Some(dot_git.to_owned());
     }
-    let text = fs::read_to_string(dot_git).ok()?;
-    let named = text.trim_end().strip_prefix("gitdir: ")?;
+    let file = text(dot_git)?;
+    let named = file.trim_end().strip_prefix("gitdir: ")?;
     Some(dot_git.parent()?.join(named))
+}
+
+fn text(path: &Path) -> Option<String> {
+    String::from_utf8(read_small(path, LARGEST).ok()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

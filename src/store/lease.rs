@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    file::{identity, require_regular},
+    file::{FileSource, identity, require_regular},
     owner::{Owner, OwnerDesc, OwnerKind, OwnerState},
     process::Machine,
     signals::{self, Cleanup},
@@ -161,7 +161,8 @@ impl Lease {
     /// Whether the lock file of a transcript says that a writer had it last, living or dead. Takes no lock.
     pub fn marked_by_writer(transcript: &Path, state: &StateDir) -> bool {
         let there = |lock: PathBuf| {
-            let mut file = OpenOptions::new().read(true).open(&lock).ok()?;
+            // Whoever may write to that folder may have put a pipe or a device there.
+            let mut file = FileSource::open(&lock).ok()?.file().try_clone().ok()?;
             read_owner(&mut file, &lock).ok()?
         };
         let owner = there(beside(transcript)).or_else(|| there(in_state(transcript, state)));

@@ -23,6 +23,8 @@ mod crash_runs;
 mod crash_world;
 #[cfg(unix)]
 mod demo;
+#[cfg(unix)]
+mod foreign_files;
 mod inspect_cli;
 mod lease;
 mod ledger;

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::home::{place_of, sanitise_cwd};
-use crate::{dialect::Client, transcript::Transcript};
+use super::{
+    home::{place_of, sanitise_cwd},
+    live::MAX_RECORD_BYTES,
+};
+use crate::{dialect::Client, store::file::read_small, transcript::Transcript};
 
 /// Where the folder's name is that of no directory we know of: no record's `cwd` is equal to it.
 const NOBODYS: &str = "";
@@ -27,7 +30,7 @@ pub fn client_of(path: &Path, t: &Transcript, version: Option<String>) -> Client
     let (Some(place), Some(cwd)) = (place_of(path), &t.first_cwd) else { return client };
     let Some(folder) = place.project_dir.file_name().and_then(|n| n.to_str()) else { return client };
     let sidecar = place.chats().join(format!("{}.runtime.json", place.session_id));
-    client.runtime_dir = std::fs::read(sidecar)
+    client.runtime_dir = read_small(&sidecar, MAX_RECORD_BYTES)
         .ok()
         .and_then(|bytes| serde_json::from_slice::<RuntimeStatus>(&bytes).ok())
         .filter(|status| t.session_ids.first() == Some(&status.session_id))

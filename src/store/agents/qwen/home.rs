@@ -9,8 +9,11 @@ use serde_json::Value;
 
 use crate::{
     refusal::{Code, Fault, Refusal, Result},
-    store::{env::Env, process, state::unsafe_path},
+    store::{env::Env, file::read_small, process, state::unsafe_path},
 };
+
+/// More than any settings file holds.
+const MAX_SETTINGS_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The two folders that everything of Qwen Code lies in.
 #[derive(Clone, Debug)]
@@ -225,7 +228,7 @@ fn absolute(dir: &Path, home: Option<&Path>, cwd: &Path) -> PathBuf {
 }
 
 fn runtime_setting(file: &Path, notes: &mut Vec<String>) -> Option<String> {
-    let text = fs::read(file).ok()?;
+    let text = read_small(file, MAX_SETTINGS_BYTES).ok()?;
     let text = strip_comments(&String::from_utf8_lossy(&text));
     let Ok(settings) = serde_json::from_str::<Value>(&text) else {
         notes.push(format!("`{}` is no JSON; its settings are not used", file.display()));

@@ -24,7 +24,7 @@ use crate::{
     store::{
         atomic::{Staged, sync_dir},
         faults,
-        file::identity,
+        file::{identity, read_small},
         owner::OwnerDesc,
         process::{self, Machine},
         signals::{self, Cleanup},
@@ -34,6 +34,8 @@ use crate::{
 /// How often a lock that cannot be parsed is read, and the pause between: it may be about to be written.
 const READS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
+/// More than any lock holds; a larger one cannot be read, which is `lease-unverifiable`.
+const MAX_LOCK_BYTES: u64 = 1024 * 1024;
 /// How often installing is tried while locks come and go.
 const ATTEMPTS: u32 = 8;
 
@@ -307,7 +309,7 @@ impl LockFile {
     /// are our record.
     fn is_ours(&self, name: &Path) -> bool {
         fs::symlink_metadata(name).is_ok_and(|m| m.is_file())
-            && fs::read(name).is_ok_and(|raw| raw == self.raw)
+            && read_small(name, MAX_LOCK_BYTES).is_ok_and(|raw| raw == self.raw)
     }
 
     fn remove_if_ours(&self, name: &Path) -> io::Result<()> {
@@ -381,7 +383,7 @@ fn recover_at(lock: &Path, owner_id: &str) -> Result<bool> {
         let by_name = rest.ends_with(&format!(".{owner_id}.tmp"))
             || (rest.starts_with(".stale.") && rest.ends_with(&format!(".{owner_id}")));
         let by_content = || {
-            let record = fs::read(&path).ok().and_then(|raw| LockRecord::parse(&raw));
+            let record = read_small(&path, MAX_LOCK_BYTES).ok().and_then(|raw| LockRecord::parse(&raw));
             record.is_some_and(|r| r.owner_id == owner_id && !r.sealed)
         };
         if by_name || by_content() {
@@ -431,7 +433,7 @@ fn inspect(path: &Path) -> Result<Found> {
             Ok(meta) if !meta.is_file() => return Err(unverifiable(path, "is not a regular file")),
             Ok(_) => {}
         }
-        match fs::read(path) {
+        match read_small(path, MAX_LOCK_BYTES) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
             Err(e) => return Err(unverifiable(path, &format!("cannot be read: {e}"))),
             Ok(raw) => {

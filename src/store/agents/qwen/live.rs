@@ -6,11 +6,7 @@
 //! Registry files hold a token that gives access to the session. Only the fields named here are taken out of them;
 //! the rest is skipped while parsing and kept nowhere.
 
-use std::{
-    fs::{self, File},
-    io::{BufReader, Read},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -19,13 +15,14 @@ use super::home::{Place, QwenDirs, all_chats, entries};
 use crate::{
     refusal::Result,
     store::{
+        file::read_small,
         owner::OwnerDesc,
         process::{self, Machine},
     },
 };
 
 /// The client itself reads no larger registry file.
-const MAX_RECORD_BYTES: u64 = 64 * 1024;
+pub(super) const MAX_RECORD_BYTES: u64 = 64 * 1024;
 
 /// What the marks say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -182,9 +179,7 @@ fn is_kind(kind: &str) -> bool {
 /// Parses the named fields of a small regular file; none if it is not one or does not hold them. Parser errors are
 /// dropped, because they can quote the file.
 fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let meta = fs::metadata(path).ok().filter(|m| m.is_file() && m.len() <= MAX_RECORD_BYTES)?;
-    let file = File::open(path).ok()?;
-    serde_json::from_reader(BufReader::new(file.take(meta.len()))).ok()
+    serde_json::from_slice(&read_small(path, MAX_RECORD_BYTES).ok()?).ok()
 }
 
 /// Milliseconds since 1970 as RFC 3339.
