@@ -49,7 +49,7 @@ pub fn run(global: &Global, args: &InspectArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(if worries.is_empty() { 0 } else { FOUND }));
     }
     if !global.json {
-        for worry in &worries {
+        for worry in worries.iter().chain(&sdk_note(&inspection)) {
             output::warn(global, worry);
         }
     }
@@ -108,7 +108,8 @@ pub(super) fn worries(inspection: &Inspection) -> Vec<String> {
             pick.tail_uuid
         )),
         (Some(picked), Some(newest)) if time(picked) < time(newest) => found.push(format!(
-            "the client would resume `{}` (last message {}), but `{}` is newer ({})",
+            "{}the client would resume `{}` (last message {}), but `{}` is newer ({})",
+            if pick.pinned { "stale pin: " } else { "" },
             picked.leaf_uuid,
             picked.last_message_at.as_deref().unwrap_or("without a time"),
             newest.leaf_uuid,
@@ -117,6 +118,16 @@ pub(super) fn worries(inspection: &Inspection) -> Vec<String> {
         _ => {}
     }
     found
+}
+
+/// What is no fault of the client's, but surprises whoever looks at the session with the agent's own SDK.
+fn sdk_note(inspection: &Inspection) -> Option<String> {
+    let pick = inspection.client_pick.as_ref()?;
+    let listed = pick.sdk_leaf_uuid.as_ref()?;
+    Some(format!(
+        "the agent's SDK does not look at pins: it lists the branch of `{listed}`, but the model gets the history of `{}`",
+        pick.tail_uuid
+    ))
 }
 
 fn time(b: &Branch) -> Option<Timestamp> {

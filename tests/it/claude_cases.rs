@@ -225,3 +225,45 @@ fn simulated_history_is_what_the_model_got() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(seen >= 170, "only {seen} runs resumed");
 }
+
+/// The version history of the rule: timestamps, then file order, then pins. Two branches below A2, X and Y.
+#[test]
+fn older_clients_have_older_rules() {
+    let x = "aab09c0b-386f-4a0b-8207-786e27a3e8c3";
+    let y = "190b";
+    let picks = |name: &str, version: &str| {
+        let case = cases().into_iter().find(|case| case.name == name).unwrap();
+        inspected(&case.bytes, Some(version)).client_pick.unwrap()
+    };
+    // X has the newer timestamps, Y stands last.
+    for (version, expected) in [
+        ("2.0.76", x),
+        ("2.1.50", x),
+        ("2.1.92", x),
+        ("2.1.101", y),
+        ("2.1.119", y),
+        ("2.1.121", y),
+        ("9.0.0", y),
+    ] {
+        let pick = picks("s02-y-last-but-x-newer-ts", version);
+        assert!(pick.tail_uuid.as_str().starts_with(expected), "{version}: {pick:?}");
+    }
+    // A pin on X, and Y stands last and is newest.
+    for (version, expected) in [("2.0.76", y), ("2.1.110", y), ("2.1.119", y), ("2.1.121", x), ("2.1.143", x)]
+    {
+        let pick = picks("s07-lp-both-x-last", version);
+        assert!(pick.tail_uuid.as_str().starts_with(expected), "{version}: {pick:?}");
+        assert_eq!(pick.pinned, expected == x);
+    }
+    // Results of parallel calls were lost up to 2.1.50.
+    for (version, results) in [("2.1.50", 1), ("2.1.91", 3), ("2.1.197", 3)] {
+        let case = cases().into_iter().find(|case| case.name == "t01-parallel-fanout").unwrap();
+        let labels = simulated(&case.bytes, version).1;
+        assert_eq!(labels.iter().filter(|l| l.starts_with("res:")).count(), results, "{version}");
+    }
+    // Without a version in the file or on the command line: the newest rules.
+    let case = cases().into_iter().find(|case| case.name == "z10-copy-of-inner-record-last").unwrap();
+    let text = String::from_utf8(case.bytes).unwrap().replace("2.1.197", "x");
+    let pick = inspected(text.as_bytes(), None).client_pick.unwrap();
+    assert!(pick.tail_uuid.as_str().starts_with("62fe") && pick.client_version == "2.1.332", "{pick:?}");
+}

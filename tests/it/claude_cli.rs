@@ -23,6 +23,23 @@ fn the_agent_is_told_by_content() {
 }
 
 #[test]
+fn a_stale_pin_and_another_view_of_the_sdk_are_said() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", case("s30-lpX-then-Y-continues"));
+    let seen = env.run(&["inspect", &path]).code(0).stderr;
+    assert!(seen.contains("stale pin: the client would resume `aab09c0b"), "{seen}");
+    assert!(seen.contains("SDK does not look at pins: it lists the branch of `48dc"), "{seen}");
+    let checked = env.run(&["inspect", &path, "--check"]).code(5).stderr;
+    assert!(checked.contains("stale pin"), "{checked}");
+    let pick = env.run(&["inspect", &path, "--json"]).code(0).json()["clientPick"].clone();
+    assert_eq!(pick["pinned"], true);
+    assert!(pick["sdkLeafUuid"].as_str().unwrap().starts_with("48dc"), "{pick}");
+    // A client that knows no pins takes the last record.
+    let old = env.run(&["inspect", &path, "--client-version", "2.1.110", "--check"]).code(0);
+    assert!(!old.stderr.contains("pin"), "{old:?}");
+}
+
+#[test]
 fn seeds_are_refused_and_choices_are_recorded() {
     let env = TestEnv::new();
     let text = case("s18-natural");

@@ -42,7 +42,7 @@ fn cases(default: u64) -> u64 {
 }
 
 /// Runs `check` on each seed and names the seed on the way out of a failure.
-fn for_seeds(default: u64, check: impl Fn(&mut Rng)) {
+pub fn for_seeds(default: u64, check: impl Fn(&mut Rng)) {
     struct Name(u64);
     #[expect(clippy::print_stderr, reason = "the seed is all that is needed to see the failure again")]
     impl Drop for Name {

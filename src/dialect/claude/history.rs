@@ -188,9 +188,10 @@ fn add_trailing(view: &View<'_>, ids: &mut Vec<IdIx>) {
     }
     let mut below = Vec::new();
     let mut stack: Vec<RecordIx> = view.record(ids[last]).into_iter().collect();
-    let top = view.record(ids[last]);
+    // On a ring, what hangs below stands above too.
+    let above: HashSet<RecordIx> = ids[..=last].iter().filter_map(|&id| view.record(id)).collect();
     while let Some(at) = stack.pop() {
-        if Some(at) != top {
+        if !above.contains(&at) {
             below.push(at);
         }
         // Taken out, so that a ring ends.
