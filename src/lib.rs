@@ -8,7 +8,8 @@
 //!
 //! - I1 The inspector is a pure function of the records: same bytes in, same bytes out.
 //! - I2 The leaves are an antichain: none is an ancestor of another.
-//! - I3 The first physical record of a uuid defines its parent (Qwen). Conflicts are diagnosed.
+//! - I3 The first physical record of a uuid defines its parent (Qwen Code), or the last one (Claude Code). Conflicts are
+//!   diagnosed.
 //! - I4 The read side never reconnects missing history, and never calls a branch active or abandoned.
 //! - I5 No seed without a pending entry; no success without a completed one; no entry is ever rewritten;
 //!   recovery never performs a seed, it completes what is whole or abandons it.

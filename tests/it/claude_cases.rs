@@ -26,6 +26,7 @@ struct Case {
 fn cases() -> Vec<Case> {
     let mut dirs: Vec<PathBuf> =
         fs::read_dir(fixture("cases/claude")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    dirs.retain(|path| path.is_dir());
     dirs.sort();
     let case = |dir: PathBuf| {
         let expect: Value = serde_json::from_slice(&fs::read(dir.join("expect.json")).unwrap()).unwrap();

@@ -14,9 +14,9 @@ use crate::{
     random::{Rng, for_seeds, lines},
 };
 
-fn inspected(bytes: &Vec<u8>) -> (Transcript, Inspection) {
-    let t = Claude.read(bytes).unwrap();
-    let inspection = topology::inspect(&t, bytes, &Claude, &Client::default()).unwrap();
+fn inspected(bytes: &[u8]) -> (Transcript, Inspection) {
+    let t = Claude.read(&bytes).unwrap();
+    let inspection = topology::inspect(&t, &bytes, &Claude, &Client::default()).unwrap();
     (t, inspection)
 }
 

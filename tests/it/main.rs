@@ -9,6 +9,7 @@ mod claude_cases;
 mod claude_cli;
 mod claude_oracle;
 mod claude_random;
+mod claude_rules;
 mod codes;
 #[cfg(unix)]
 mod command;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use offshoot::{
-    dialect::{Client, Dialect, qwen::Qwen},
+    dialect::{Client, Dialect, claude::Claude, qwen::Qwen},
     topology,
     transcript::Source,
 };
@@ -58,6 +58,45 @@ fn copies(n: usize) -> Vec<Value> {
     let copy = |_| record("same", None, "assistant", json!({"text": "\n"}));
     let leaf = |i: usize| record(format!("l{i}"), Some("same".to_owned()), "system", json!({"text": " "}));
     (0..n).map(copy).chain((0..n).map(leaf)).collect()
+}
+
+/// A trunk of rounds of `n` parallel calls each, and a prompt below each round.
+fn claude_rounds(n: usize) -> Vec<Value> {
+    let record = |uuid: String, parent: String, kind: &str, message: Value| {
+        json!({"uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": kind, "message": message,
+            "timestamp": "2026-01-01T00:00:00Z"})
+    };
+    let mut records = Vec::new();
+    let mut parent = "none".to_owned();
+    for i in 0..n {
+        for j in 0..n {
+            let block = json!({"type": "tool_use", "id": format!("c{i}-{j}"), "input": {}});
+            let message = json!({"id": format!("m{i}"), "content": [block]});
+            records.push(record(format!("a{i}-{j}"), parent, "assistant", message));
+            parent = format!("a{i}-{j}");
+        }
+        for j in 0..n {
+            let block = json!({"type": "tool_result", "tool_use_id": format!("c{i}-{j}"), "content": " "});
+            let call = format!("a{i}-{j}");
+            records.push(record(format!("r{i}-{j}"), call, "user", json!({"content": [block]})));
+        }
+        parent = format!("r{i}-{}", n - 1);
+        records.push(record(format!("u{i}"), parent.clone(), "user", json!({"content": "again"})));
+    }
+    records
+}
+
+#[test]
+fn bodies_of_rounds_are_read_a_few_times_each() {
+    const N: usize = 40;
+    let source = Counting { bytes: lines(&claude_rounds(N)), read: AtomicU64::new(0) };
+    let t = Claude.read(&source).unwrap();
+    let reading = source.read.swap(0, Ordering::Relaxed);
+    assert_eq!(reading, source.bytes.len() as u64, "the file is read once");
+    let inspection = topology::inspect(&t, &source, &Claude, &Client::default()).unwrap();
+    assert_eq!(inspection.branches.len(), N, "one below each round, and none for results beside the chain");
+    let (read, size) = (source.read.into_inner(), source.bytes.len() as u64);
+    assert!(read <= 3 * size, "{read} bytes read of {size}");
 }
 
 #[test]
