@@ -37,8 +37,8 @@ impl Seedable {
 /// The chain of `leaf`, refused where a seed of it would not be what the person saw.
 ///
 /// # Errors
-/// `chain-broken` at a missing parent (unless `allow_gap`) or a cycle, `chain-conflict`, and what the dialect
-/// refuses.
+/// `chain-broken` at a missing parent (unless `allow_gap`) or a cycle, `chain-conflict`, `seed-unreachable` where an
+/// id cannot be written again as it was, and what the dialect refuses.
 pub fn seedable(
     dialect: &dyn Dialect,
     t: &Transcript,
@@ -51,7 +51,10 @@ pub fn seedable(
         return Ok(Err(refusal.into()));
     };
     let chain = build_ordered_uuid_chain(t, ix);
-    if let Some(refusal) = broken(t, &chain, leaf, allow_gap).or_else(|| conflict(t, &chain)) {
+    let refusal = broken(t, &chain, leaf, allow_gap)
+        .or_else(|| conflict(t, &chain))
+        .or_else(|| unwritable(t, &chain, leaf));
+    if let Some(refusal) = refusal {
         return Ok(Err(refusal.into()));
     }
     Ok(match dialect.check_seed(t, source, &chain)? {
@@ -104,6 +107,14 @@ fn conflict(t: &Transcript, chain: &Chain) -> Option<Refusal> {
         )
         .detail(json!({"uuid": id, "line": record.line})),
     )
+}
+
+/// Half of a surrogate pair is read as U+FFFD, so that different ids can look the same here, and a parent written
+/// by us would not be the id that the client has. An id that holds the character itself is refused with them.
+fn unwritable(t: &Transcript, chain: &Chain, leaf: &RecordId) -> Option<Refusal> {
+    let mut ids = chain.uuids.iter().map(|&id| t.id(id));
+    let id = ids.find(|id| id.as_str().contains(char::REPLACEMENT_CHARACTER))?;
+    Some(unreachable(leaf, &format!("the id `{id}` holds a character that a seed cannot repeat")))
 }
 
 /// Where the client lands on the bytes it is given.

@@ -370,6 +370,19 @@ fn a_chain_over_records_that_the_client_cannot_see_needs_a_fork() {
     assert!(fs::read_to_string(child).unwrap().contains("\"art\""), "the artifact comes along: {ids}");
 }
 
+/// The client keeps half of a surrogate pair in an id; a parent that is written as U+FFFD would name another record,
+/// and the client would lose what is above it without a word.
+#[test]
+fn an_id_that_cannot_be_written_again_has_no_seed() {
+    let place = Place::with(&two_branches().replace("aaaa-q", r"aaaa-\ud800"));
+    let before = place.transcript();
+    for seed in ["fork", "in-place"] {
+        refused(place.resume(&["--leaf", "aaaa-a", "--seed", seed]), 3, "seed-unreachable");
+    }
+    assert_eq!(place.transcript(), before);
+    place.resumed(&["--leaf", "bbbb-a"]);
+}
+
 #[test]
 fn none_records_the_choice_and_no_more() {
     let place = Place::with(&two_branches());
