@@ -8,6 +8,9 @@ use crate::{record::Agent, transcript::Source};
 /// How much is looked at first, in bytes; twice as much each time that nothing was found.
 const WINDOW: u64 = 64 << 10;
 
+/// How much is looked at at most: whatever the agent, its first records stand before.
+const MOST: u64 = 256 << 20;
+
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
@@ -24,7 +27,7 @@ enum Sign {
 /// # Errors
 /// Only what `source` reports.
 pub fn recognise(source: &dyn Source) -> io::Result<Option<Agent>> {
-    let len = source.len();
+    let len = source.len().min(MOST);
     let mut window = WINDOW;
     loop {
         let read = window.min(len);

@@ -36,7 +36,7 @@ pub fn inspect(
     client: &Client,
 ) -> io::Result<Inspection> {
     let tree = Tree::new(t);
-    let Tree { nodes, leaves, segments } = &tree;
+    let Tree { nodes, leaves, segments, .. } = &tree;
     let client_pick = client_pick(&tree, dialect.simulate(t, source, client)?);
     let mut bodies = Bodies::new(nodes, source, dialect);
     let open = match &t.units {

@@ -5,6 +5,7 @@
 use super::{
     leaves::{Leaves, inner},
     nodes::{Bits, NONE, Node, Nodes},
+    segments::{SegIx, Segments},
 };
 use crate::transcript::{IdIx, Units};
 
@@ -50,6 +51,20 @@ pub(super) fn candidates(nodes: &Nodes<'_>, units: &Units) -> (Vec<Node>, Vec<No
         }
     }
     (terminal, of_unit)
+}
+
+/// Of each unit the segment nearest to the root that one of its records is in, or `NONE`: records of a unit that stand
+/// beside a chain belong to the leaves that have the others.
+pub(super) fn places(nodes: &Nodes<'_>, units: &Units, segments: &Segments) -> Vec<SegIx> {
+    let mut places = vec![NONE; units.parent.len()];
+    for n in 0..nodes.len() as u32 {
+        if let (Some(unit), Some(ix)) = (units.of[nodes.record(n).id.ix()], segments.of(n)) {
+            // Parents have smaller numbers, and `NONE` is the largest.
+            let place = &mut places[unit as usize];
+            *place = ix.min(*place);
+        }
+    }
+    places
 }
 
 /// Of each leaf the nearest record strictly above that another leaf has above it too, or `NONE`.

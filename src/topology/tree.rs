@@ -2,8 +2,9 @@
 
 use super::{
     leaves::Leaves,
-    nodes::{Node, Nodes},
-    segments::Segments,
+    nodes::{NONE, Node, Nodes},
+    segments::{SegIx, Segments},
+    steps,
 };
 use crate::transcript::{Flags, IdIx, Transcript};
 
@@ -12,6 +13,8 @@ pub struct Tree<'a> {
     pub(super) nodes: Nodes<'a>,
     pub(super) leaves: Leaves,
     pub(super) segments: Segments,
+    /// Of each unit the segment nearest to the root that one of its records is in; empty where there are no units.
+    of_unit: Vec<SegIx>,
 }
 
 impl<'a> Tree<'a> {
@@ -21,7 +24,8 @@ impl<'a> Tree<'a> {
         let mut leaves = Leaves::new(&nodes);
         let segments = Segments::new(&nodes, &leaves);
         leaves.below = Vec::new();
-        Tree { nodes, leaves, segments }
+        let of_unit = t.units.as_ref().map_or_else(Vec::new, |u| steps::places(&nodes, u, &segments));
+        Tree { nodes, leaves, segments, of_unit }
     }
 
     /// The reported leaves, in the order of their first physical record.
@@ -35,7 +39,7 @@ impl<'a> Tree<'a> {
         self.leaf_node(id).map(|n| self.nodes.record(n).id)
     }
 
-    /// How many reported leaves have a record on their chain, or normalise from it.
+    /// How many reported leaves have a record on their chain, or normalise from it, or have its unit on their chain.
     pub fn count_with(&self, id: IdIx) -> usize {
         self.places(id).len()
     }
@@ -65,7 +69,12 @@ impl<'a> Tree<'a> {
 
     fn places(&self, id: IdIx) -> &[u32] {
         let on_chain = self.nodes.of_id(id).and_then(|n| self.segments.of(n));
-        let Some(ix) = on_chain.or_else(|| self.segments.of(self.leaf_node(id)?)) else { return &[] };
+        let beside = || {
+            let unit = self.nodes.t.units.as_ref()?.of[id.ix()]?;
+            Some(self.of_unit[unit as usize]).filter(|&ix| ix != NONE)
+        };
+        let place = on_chain.or_else(beside).or_else(|| self.segments.of(self.leaf_node(id)?));
+        let Some(ix) = place else { return &[] };
         let seg = self.segments.get(ix);
         let from = seg.leaf_from as usize;
         &self.segments.by_place[from..from + seg.leaves as usize]

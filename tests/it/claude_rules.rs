@@ -3,7 +3,7 @@
 
 use offshoot::{
     dialect::{Client, Dialect, Resumed, Simulated, claude::Claude},
-    topology::{self, Inspection},
+    topology::{self, Inspection, Tree, build_ordered_uuid_chain},
     transcript::Transcript,
 };
 use serde_json::{Value, json};
@@ -226,6 +226,37 @@ fn rounds_are_whole_wherever_they_are_pinned() {
     assert_eq!(tails(&elsewhere), ("Ra".into(), "Rb".into()));
     // A pin on a call takes its results along.
     both(&[&whole[..], &[rec("V", "", "user"), pin("P.b", false)]].concat(), "Rb");
+}
+
+/// A result beside the chain belongs to the branches that go through its round.
+#[test]
+fn what_stands_beside_a_chain_is_on_its_branches() {
+    let mut records = round();
+    records.extend([rec("A", "Rb", "assistant"), rec("V", "A", "user"), rec("W", "A", "user")]);
+    let bytes = file(&records);
+    let t = Claude.read(&bytes).unwrap();
+    let tree = Tree::new(&t);
+    let on = |name: &str| {
+        let id = t.ids.find(name).unwrap();
+        (tree.count_with(id), tree.leaves_with(id).len(), tree.leaf_of(id).is_some())
+    };
+    assert_eq!(
+        [on("Ra"), on("Rb"), on("P.a"), on("V")],
+        [(2, 2, false), (2, 2, false), (2, 2, false), (1, 1, true)]
+    );
+    let chain = build_ordered_uuid_chain(&t, t.ids.find("V").unwrap());
+    let attached = Claude.attached(&t, &bytes, &chain).unwrap();
+    assert_eq!(attached, [t.ids.find("Ra").unwrap()]);
+    let round = file(&round());
+    let t = Claude.read(&round).unwrap();
+    let tree = Tree::new(&t);
+    let leaf = tree.leaves().next().unwrap();
+    assert_eq!((tree.leaves().len(), t.id(leaf).as_str()), (1, "Rb"));
+    assert_eq!(
+        tree.leaf_of(t.ids.find("Ra").unwrap()),
+        Some(leaf),
+        "a member of the last round names its leaf"
+    );
 }
 
 #[test]
