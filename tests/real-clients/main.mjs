@@ -1,9 +1,12 @@
-// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY`. Prints a table, and ends with
-// `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped.
+// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY [AGENT]`. Prints a table, and ends with
+// `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped, but with the name of
+// an agent only that agent's clients are run.
 
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { claude } from "./claude/client.mjs";
+import { sessionsFor } from "./claude/sessions.mjs";
 import { Failed, rows } from "./matrix.mjs";
 import { offshootAt } from "./offshoot.mjs";
 import { endAll, pool } from "./process.mjs";
@@ -11,7 +14,10 @@ import * as qwenClient from "./qwen/client.mjs";
 import * as qwenSessions from "./qwen/sessions.mjs";
 
 // Each further client is one entry here: a client and its sessions.
-const SUBJECTS = [{ client: qwenClient, sessions: qwenSessions }];
+const SUBJECTS = [
+  { client: qwenClient, sessions: qwenSessions },
+  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client) })),
+];
 const LIMIT_MS = 20 * 60_000;
 const WIDTH = Math.max(2, availableParallelism());
 
@@ -41,15 +47,15 @@ process.on("SIGTERM", () => stop("terminated", 143));
 setTimeout(() => stop("the clients did not end in time", 1), LIMIT_MS).unref();
 
 async function main() {
-  const { dependencies, optionalDependencies } = JSON.parse(readFileSync(new URL("package.json", import.meta.url)));
-  const node = optionalDependencies[`node-${process.platform}-${process.arch}`];
+  const manifest = JSON.parse(readFileSync(new URL("package.json", import.meta.url)));
+  const node = manifest.optionalDependencies[`node-${process.platform}-${process.arch}`];
   if (process.version !== `v${node}`) throw new Failed(`this is node ${process.version}, not ${node}`);
   const results = [];
-  for (const { client, sessions } of SUBJECTS) {
+  for (const { client, sessions } of SUBJECTS.filter(({ client }) => [undefined, client.agent].includes(process.argv[3]))) {
     const place = bench.home();
     client.settle(place);
     const installed = await client.installedVersion(place);
-    if (installed !== client.version || dependencies[client.npmPackage] !== client.version) {
+    if (installed !== client.version || client.pinned(manifest) !== client.version) {
       throw new Failed(`the installed ${client.agent} is ${JSON.stringify(installed)}, not ${client.version}`);
     }
     console.log(`${client.agent} ${installed}, node ${node}`);
@@ -74,9 +80,9 @@ async function checked(row) {
 }
 
 function table(results) {
-  const lines = [["session", "leaf", "seed", "s", "result"]];
-  for (const r of results) lines.push([r.session, r.leaf, r.seed, r.seconds, r.result]);
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...lines.map((line) => line[column].length)));
+  const lines = [["client", "session", "leaf", "seed", "s", "result"]];
+  for (const r of results) lines.push([r.client, r.session, r.leaf, r.seed, r.seconds, r.result]);
+  const widths = [0, 1, 2, 3, 4].map((column) => Math.max(...lines.map((line) => line[column].length)));
   return lines.map((line) => line.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ").trimEnd()).join("\n");
 }
 
@@ -86,7 +92,7 @@ try {
   const results = await main();
   const failures = results.filter((r) => r.failure !== null);
   console.log(table(results));
-  for (const f of failures) console.log(`\n${f.session}, ${f.leaf || "-"}, ${f.seed}: ${f.failure}`);
+  for (const f of failures) console.log(`\n${f.client}: ${f.session}, ${f.leaf || "-"}, ${f.seed}: ${f.failure}`);
   console.log(`${((performance.now() - began) / 1000).toFixed(0)} s`);
   failed = failures.length + (results.length === 0 ? 1 : 0);
   console.log(`${results.length - failures.length} passed, ${failed} failed`);

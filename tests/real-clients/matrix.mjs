@@ -4,20 +4,19 @@
 import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 
-/** The rows of one client's sessions: `{session, leaf, seed, check}`; `check` throws a `Failed` or returns. */
+/** The rows of one client's sessions: `{client, session, leaf, seed, check}`; `check` throws a `Failed` or returns. */
 export function rows(client, sessions, bench) {
+  const row = (session, leaf, seed, check) =>
+    ({ client: `${client.agent} ${client.version}`, session: session.name, leaf, seed, check });
+  const unseeded = (session) => row(session, "", "(as it is)", () => asItIs(client, session, bench));
+  if (!client.seeded) return sessions.map(unseeded);
   return sessions.flatMap((session) => [
-    { session: session.name, leaf: "", seed: "(as it is)", check: () => asItIs(client, session, bench) },
+    unseeded(session),
     ...Object.keys(session.leaves).flatMap((leaf) =>
-      ["fork", "in-place"].map((seed) => ({
-        session: session.name, leaf, seed, check: () => seeded(client, session, leaf, seed, bench),
-      })),
+      ["fork", "in-place"].map((seed) => row(session, leaf, seed, () => seeded(client, session, leaf, seed, bench))),
     ),
     ...(session.forkable
-      ? [{
-          session: session.name, leaf: session.forkable, seed: "(its own fork)",
-          check: () => ownFork(client, session, session.forkable, bench),
-        }]
+      ? [row(session, session.forkable, "(its own fork)", () => ownFork(client, session, session.forkable, bench))]
       : []),
   ]);
 }
@@ -42,11 +41,16 @@ function prepared(client, session, bench) {
 // Without any seed: the leaves are right, and the client does what the simulation says of it.
 async function asItIs(client, session, bench) {
   const { place, path, offshoot } = prepared(client, session, bench);
-  const inspection = await offshoot.json(["inspect", path]);
+  const inspection = await offshoot.json(["inspect", path, ...client.inspectArguments]);
   const uuids = inspection.branches.map((b) => b.leafUuid).sort();
   equal("the leaves", uuids, Object.values(session.leaves).map((l) => l.uuid).sort());
   equal("clientPick.tailUuid", inspection.clientPick?.tailUuid, session.pick.tail);
   equal("the child of the gap", inspection.clientPick.gap?.childUuid, session.pick.gap);
+  const picked = Object.values(session.leaves).find((leaf) => leaf.uuid === inspection.clientPick.leafUuid);
+  if (client.told && picked && !picked.gap) {
+    const chain = await offshoot.json(["chain", path, "--leaf", picked.uuid, ...client.inspectArguments]);
+    equal("the chain of the pick", client.told(path, [...chain.uuids, ...chain.attached]), session.pick.sent);
+  }
   await turn(client, { place, path, session: session.session, history: session.pick.sent, offshoot, text: "NEXT", hidden: [] });
 }
 

@@ -7,7 +7,16 @@ import { replyTo, startModel, texts } from "./model.mjs";
 
 export const agent = "qwen";
 export const version = "0.24.4";
-export const npmPackage = "@qwen-code/qwen-code";
+
+/** The version that the lock file's package has. */
+export const pinned = ({ dependencies }) => dependencies["@qwen-code/qwen-code"];
+
+/** Whether it is proved here that it follows our seeds. */
+export const seeded = true;
+
+/** What makes `offshoot` judge as for this version: nothing, since every record names it. */
+export const inspectArguments = [];
+
 export { replyTo };
 
 /** How the client is told to fork a session and go on in the fork. */

@@ -7,9 +7,10 @@
 // `forkable`: the leaf for which the client's own fork is compared with ours.
 
 import { readFileSync } from "node:fs";
+import { said, uuidOf } from "../names.mjs";
 import * as client from "./client.mjs";
 import { replyTo } from "./model.mjs";
-import { Tree, said, uuidOf } from "./tree.mjs";
+import { Tree } from "./tree.mjs";
 
 /** Makes all of them. `home()` gives a place that was not used before. */
 export async function make(home) {

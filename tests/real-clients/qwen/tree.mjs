@@ -1,12 +1,6 @@
 // Transcripts in Qwen Code's format, as the released client writes its records, made of a few words each.
 
-import { createHash } from "node:crypto";
-
-/** A UUID that is always the same for a name. */
-export function uuidOf(name) {
-  const hex = createHash("sha256").update(name).digest("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
-}
+import { uuidOf } from "../names.mjs";
 
 /** A session under construction. A record is called by its name; its uuid is `at(name)`. */
 export class Tree {
@@ -81,7 +75,3 @@ export class Tree {
     return Buffer.from(`${this.lines.join("\n")}\n${tail}`);
   }
 }
-
-/** What a whole turn is to the model. */
-export const said = (...names) =>
-  names.flatMap((name) => [`user: ${name.toUpperCase()}-Q`, `assistant: ${name.toUpperCase()}-A`]);
