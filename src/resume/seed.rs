@@ -179,15 +179,20 @@ fn plan_in_place(
         bytes.push(b'\n');
     }
     bytes.extend_from_slice(&anchor.bytes);
-    let whole = FileSource::open(path)?;
+    // Up to where the anchor would go: what somebody appended since is the business of the check before the write.
+    let mut whole = FileSource::open(path)?;
+    whole.truncate_to(offset);
     let appended = Appended { head: &whole, tail: &bytes };
     let expected = decided.chain.chain.history(t);
-    chain::land(session.dialect(), &appended, &request.client, &expected, request.allow_gap)
-        .map_err(Error::io("read", path))?
-        .map_err(|why| {
-            chain::unreachable(&decided.choice.leaf, &why)
-                .hint("a fork can reach it: it links the chain over what the client cannot see")
-        })?;
+    let landed = chain::land(session.dialect(), &appended, &request.client, &expected, request.allow_gap)
+        .map_err(Error::io("read", path))?;
+    if let Err(why) = landed {
+        // A file that changed meanwhile says nothing of the leaf, and to try again helps.
+        session.snapshot.check(Growth::Refuse)?;
+        return Err(chain::unreachable(&decided.choice.leaf, &why)
+            .hint("a fork can reach it: it links the chain over what the client cannot see")
+            .into());
+    }
     let bytes = String::from_utf8(bytes).expect("BUG: anchors are UTF-8");
     record.parent_uuid = RecordId::new(anchor.uuid.clone());
     record.anchor = Some(AnchorRecord { uuid: anchor.uuid, offset, bytes });

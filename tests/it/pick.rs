@@ -235,6 +235,30 @@ fn without_a_terminal_the_lease_is_not_touched() {
 }
 
 #[test]
+fn half_a_record_that_arrives_at_the_prompt_is_a_change_and_no_fault_of_the_leaf() {
+    let env = TestEnv::new();
+    let transcript = branches(&env, &numbered(2));
+    let mut pty = Pty::spawn(
+        &command(&env, &["resume", &transcript, "--pick", "--seed", "in-place", "--json"]),
+        80,
+        24,
+    );
+    pty.wait_text("Nothing is marked yet");
+    // A client in the middle of its write: an anchor behind it would be glued to the half record.
+    let mut client = fs::OpenOptions::new().append(true).open(&transcript).unwrap();
+    std::io::Write::write_all(&mut client, br#"{"uuid":"late","parentUuid":"leaf-0001","sessi"#).unwrap();
+    let before = fs::read(&transcript).unwrap();
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0001");
+    pty.send(DOWN);
+    pty.wait_marked("leaf-0000");
+    pty.send(ENTER);
+    assert_eq!(pty.wait().code, Some(4));
+    assert_eq!(answer(&env)["refusal"]["code"], "snapshot-changed");
+    assert_eq!(fs::read(&transcript).unwrap(), before);
+}
+
+#[test]
 fn a_leaf_that_went_on_in_a_child_is_shown_and_asked_about() {
     let env = TestEnv::new();
     let path = branches(&env, &numbered(2));
