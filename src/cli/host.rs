@@ -1,6 +1,10 @@
 //! What the pipeline gets from outside: environment, state directory, clock, ids, and the person.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use jiff::Timestamp;
 
@@ -64,6 +68,8 @@ pub struct Outside {
     qwen: QwenDirs,
     person: Terminal,
     global: Global,
+    /// What was noted: the pipeline looks at the same things before it records and again before it writes.
+    noted: RefCell<HashSet<String>>,
 }
 
 impl Outside {
@@ -84,7 +90,13 @@ impl Outside {
             },
         };
         qwen.notes.iter().for_each(|note| output::note(global, note));
-        Ok(Outside { state, qwen, person: Terminal(PromptOptions::new(global)), global: global.clone() })
+        Ok(Outside {
+            state,
+            qwen,
+            person: Terminal(PromptOptions::new(global)),
+            global: global.clone(),
+            noted: RefCell::default(),
+        })
     }
 
     /// The state directory.
@@ -103,7 +115,7 @@ impl Outside {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let global = &self.global;
+        let (global, noted) = (&self.global, &self.noted);
         let mut host = Host {
             state: &self.state,
             qwen: &self.qwen,
@@ -112,7 +124,11 @@ impl Outside {
             who,
             person: &mut self.person,
             git_branch: &|cwd| git::current_branch(Path::new(cwd)),
-            note: &|line| output::note(global, line),
+            note: &|line| {
+                if noted.borrow_mut().insert(line.to_owned()) {
+                    output::note(global, line);
+                }
+            },
         };
         work(&mut host)
     }

@@ -84,3 +84,14 @@ fn what_is_no_plain_file_keeps_no_command_waiting() {
     // Nothing of that is left behind: the session can be resumed.
     Process::spawn(stage.resume(&["--leaf", OTHER, "--seed", "in-place"])).done();
 }
+
+#[test]
+fn what_cannot_be_judged_is_said_once() {
+    let stage = Stage::new();
+    let registered = stage.qwen(&format!("sessions/{}.json", std::process::id()));
+    fs::create_dir_all(registered.parent().unwrap()).unwrap();
+    fs::write(&registered, r#"{"ipcToken":"tok-SECRET","pid":"tok-SECRET","#).unwrap();
+    let ran = stage.run(&["--leaf", OTHER, "--seed", "in-place"]).code(0);
+    assert_eq!(ran.stderr.matches("it may name this session").count(), 1, "{}", ran.stderr);
+    assert!(!ran.stderr.contains("SECRET"), "{}", ran.stderr);
+}
