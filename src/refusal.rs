@@ -54,6 +54,12 @@ pub enum Code {
     SeedUnreachable,
     /// This agent has no such seed.
     SeedUnsupported,
+    /// The client would put other things together than were chosen: the leaf lacks results of its tool calls.
+    InsideToolRound,
+    /// The record belongs to a subagent.
+    SidechainLeaf,
+    /// The client does not load what stands so far before the end of so large a file.
+    OutOfReach,
     /// The transcript mixes session ids; the client would refuse it.
     MixedSessionIds,
     /// A managed session log, which is another format.
@@ -80,7 +86,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Code; 33] = [
+    pub const ALL: [Code; 36] = [
         Code::LeaseHeld,
         Code::LeaseUnverifiable,
         Code::SnapshotChanged,
@@ -103,6 +109,9 @@ impl Code {
         Code::ChainConflict,
         Code::SeedUnreachable,
         Code::SeedUnsupported,
+        Code::InsideToolRound,
+        Code::SidechainLeaf,
+        Code::OutOfReach,
         Code::MixedSessionIds,
         Code::ManagedLog,
         Code::UnsupportedVersion,
@@ -141,6 +150,9 @@ impl Code {
             Code::ChainConflict => "chain-conflict",
             Code::SeedUnreachable => "seed-unreachable",
             Code::SeedUnsupported => "seed-unsupported",
+            Code::InsideToolRound => "inside-tool-round",
+            Code::SidechainLeaf => "sidechain-leaf",
+            Code::OutOfReach => "out-of-reach",
             Code::MixedSessionIds => "mixed-session-ids",
             Code::ManagedLog => "managed-log",
             Code::UnsupportedVersion => "unsupported-version",

@@ -102,3 +102,11 @@ pub struct SeedReport {
     /// Whether the source had grown behind the snapshot when the seed was published.
     pub source_grew: bool,
 }
+
+impl SeedReport {
+    /// The record below which a writer's first record belongs: the anchor, which the client's own next record may stand
+    /// beside where the leaf is a prompt.
+    pub fn first_parent(&self) -> RecordId {
+        self.anchor.as_ref().map_or_else(|| self.parent_uuid.clone(), |anchor| RecordId::new(anchor.clone()))
+    }
+}

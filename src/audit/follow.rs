@@ -51,11 +51,13 @@ pub fn follow(agent: Agent, pending: &Body) -> Result<Option<Follow>> {
     let leaf = &verdict.leaf_uuid;
     let first = match seed.mode {
         SeedMode::Fork => {
-            // All of the chain's records came with the fork; whatever else is a message came later.
+            // The chain and what belongs to it came with the fork; whatever else is a message came later.
             let Some(chain) = chain_of(&t, leaf).or_else(|| chain_of(&t, &seed.parent_uuid)) else {
                 return Ok(Some(Follow::NotFollowed));
             };
-            let seeded: HashSet<IdIx> = chain.uuids.into_iter().collect();
+            let attached =
+                dialect::of(agent).attached(&t, &source, &chain).map_err(Error::io("read", path))?;
+            let seeded: HashSet<IdIx> = chain.uuids.into_iter().chain(attached).collect();
             t.records.iter().find(|r| is_message(r) && !seeded.contains(&r.id))
         }
         SeedMode::InPlace | SeedMode::None => {

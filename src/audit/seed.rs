@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{
     audit::source::{Then, chain_of, open},
-    dialect::{self, derived_uuid},
+    dialect::{self, Client, derived_uuid},
     record::RecordId,
     refusal::{Error, Result},
     selection::SeedMode,
@@ -12,6 +12,7 @@ use crate::{
         Ledger,
         entry::{AnchorRecord, Body, SeedRecord},
     },
+    topology::{build_ordered_uuid_chain, end_of_seed},
     transcript::Source,
 };
 
@@ -54,30 +55,29 @@ fn fork(
     let Some(source) = open(path)? else {
         return Ok(Some(("seed-gone", format!("the child `{}` is not there", seed.session_id))));
     };
-    let t = dialect::of(ledger.agent()).read(&source).map_err(Error::io("read", path))?;
-    let expected = then.chain(leaf).map(|chain| chain.history(&then.t)).unwrap_or_default();
-    let Some(last) = expected.last() else { return differs("the chosen chain has no record to seed") };
-    let seeded = chain_of(&t, last).map(|chain| chain.history(&t)).unwrap_or_default();
-    if seeded != expected {
+    let dialect = dialect::of(ledger.agent());
+    let t = dialect.read(&source).map_err(Error::io("read", path))?;
+    let Some(chain) = then.chain(leaf) else { return differs("the chosen chain has no record to seed") };
+    let client = Client { version: then.t.client_version.clone(), ..Client::default() };
+    let expected = dialect.expected(&then.t, &chain, &client);
+    let Some(last) = chain.history(&then.t).last().cloned() else {
+        return differs("the chosen chain has no record to seed");
+    };
+    // What the client appended cannot stand before them.
+    let Some(end) = end_of_seed(&t, &expected.begins) else {
+        return differs("the child does not begin with the chosen chain");
+    };
+    let mut seeded = source;
+    seeded.truncate_to(end);
+    let t = dialect.read(&seeded).map_err(Error::io("read", path))?;
+    let seeded = chain_of(&t, &last).map(|chain| dialect.expected(&t, &chain, &client).history);
+    let seeded = seeded.unwrap_or_default();
+    if seeded != expected.history {
         return differs(format!(
             "the child holds {} records of the {} of the chosen chain",
-            seeded.iter().zip(&expected).take_while(|(a, b)| a == b).count(),
-            expected.len()
+            seeded.iter().zip(&expected.history).take_while(|(a, b)| a == b).count(),
+            expected.history.len()
         ));
-    }
-    // They must also come first: what the client appended cannot stand before them.
-    let mut first = Vec::with_capacity(expected.len());
-    for (ix, record) in t.records.iter().enumerate() {
-        let unseen = record.flags.has(crate::transcript::Flags::UNSEEN);
-        if t.first(record.id) == Some(ix as u32) && !unseen {
-            first.push(t.id(record.id));
-        }
-        if first.len() == expected.len() {
-            break;
-        }
-    }
-    if first != expected {
-        return differs("the child does not begin with the chosen chain");
     }
     Ok(None)
 }
@@ -109,11 +109,15 @@ fn in_place(
     source.truncate_to(end);
     let t = dialect::of(ledger.agent()).read(&source).map_err(Error::io("read", path))?;
     let record = t.ids.find(&anchor.uuid).and_then(|ix| t.first(ix)).map(|ix| t.record(ix));
-    let parent = record.filter(|r| r.span.offset >= anchor.offset).and_then(|r| r.parent).map(|p| t.id(p));
-    // Where the client cannot see the leaf, the anchor hangs below the last record of the chain that it can.
+    // Where the client cannot see the leaf, the anchor hangs below the last record of the chain that it can. There may be
+    // notes between.
     let below = then.chain(leaf).and_then(|chain| chain.visible(&then.t).last().map(|&id| then.t.id(id)));
-    match parent {
-        Some(parent) if Some(&parent) == below.as_ref() => Ok(None),
-        _ => differs("the anchor does not hang below the chosen leaf"),
+    let hangs_there = record.filter(|r| r.span.offset >= anchor.offset).is_some_and(|r| {
+        let above = below.and_then(|id| t.ids.find(id.as_str()));
+        build_ordered_uuid_chain(&t, r.id).uuids.iter().any(|&id| Some(id) == above)
+    });
+    match hangs_there {
+        true => Ok(None),
+        false => differs("the anchor does not hang below the chosen leaf"),
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 
 use crate::{
-    record::Agent,
+    record::{Agent, RecordId},
     refusal::Refusal,
     topology::{Chain, Gap},
     transcript::{IdIx, Source, Transcript},
@@ -51,10 +51,11 @@ pub trait Dialect: Sync + Send {
     /// Only what `source` reports.
     fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>>;
 
-    /// Whether this version can write seeds for the agent. Where it cannot, [`Dialect::write_fork`] and
-    /// [`Dialect::anchor`] fail, and only a choice without a seed is possible.
-    fn seeds(&self) -> bool {
-        true
+    /// What the client must make of a seed of this chain: what a person chose, and nothing else.
+    fn expected(&self, t: &Transcript, chain: &Chain, client: &Client) -> Expected {
+        let _ = client;
+        let history = chain.history(t);
+        Expected { begins: history.clone(), tail: history.last().cloned(), history }
     }
 
     /// Writes the child transcript of a fork: the chain, what the format needs beside it, and nothing else.
@@ -82,8 +83,8 @@ pub trait Dialect: Sync + Send {
         anchor: &AnchorSpec,
     ) -> io::Result<Anchor>;
 
-    /// Refusals and warnings that depend on the transcript and chain alone: mixed session ids, another format in
-    /// the same directory, and what the client would lose in silence.
+    /// Refusals and warnings that depend on the transcript, the chain and the kind of seed alone: mixed session ids,
+    /// another format in the same directory, what the client would lose in silence, what it cannot resume from.
     ///
     /// # Errors
     /// Only what `source` reports.
@@ -92,6 +93,7 @@ pub trait Dialect: Sync + Send {
         t: &Transcript,
         source: &dyn Source,
         chain: &Chain,
+        in_place: bool,
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>>;
 }
 
@@ -143,6 +145,17 @@ pub struct Resumed {
     pub pinned: bool,
     /// What it would take without looking at pins, where the format has any. The agent's SDK does not look at them.
     pub unpinned: Option<IdIx>,
+}
+
+/// What a seed leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The history that the client builds, root first, without a terminal run of neutral records.
+    pub history: Vec<RecordId>,
+    /// The records that a fork begins with, in order, as far as the client sees them.
+    pub begins: Vec<RecordId>,
+    /// The record of these that the client's next one hangs on, if there is any.
+    pub tail: Option<RecordId>,
 }
 
 /// What a summary needs of one physical record. Absent means: not there, or not of the right type.
@@ -199,6 +212,8 @@ pub struct AnchorSpec {
     pub operation_id: String,
     /// When.
     pub now: Timestamp,
+    /// The client version that is simulated; else the newest in the transcript.
+    pub version: Option<String>,
 }
 
 /// The bytes of an in-place seed.

@@ -45,6 +45,7 @@ pub fn seedable(
     source: &dyn Source,
     leaf: &RecordId,
     allow_gap: bool,
+    in_place: bool,
 ) -> io::Result<Result<Seedable>> {
     let Some(ix) = t.ids.find(leaf.as_str()).filter(|&ix| t.first(ix).is_some()) else {
         let refusal = Refusal::new(Code::LeafUnknown, format!("`{leaf}` is in no record of the transcript"));
@@ -57,7 +58,7 @@ pub fn seedable(
     if let Some(refusal) = refusal {
         return Ok(Err(refusal.into()));
     }
-    Ok(match dialect.check_seed(t, source, &chain)? {
+    Ok(match dialect.check_seed(t, source, &chain, in_place)? {
         Ok(warnings) => Ok(Seedable { leaf: ix, chain, warnings }),
         Err(refusal) => Err(refusal.into()),
     })

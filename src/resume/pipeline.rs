@@ -233,18 +233,15 @@ fn finish_decision(
     followed: Vec<String>,
 ) -> Result<Decided> {
     let t = &session.snapshot.transcript;
-    if !session.dialect().seeds() && (wanted != SeedMode::None || request.write) {
-        let agent = session.target.agent;
-        return Err(Refusal::new(
-            Code::SeedUnsupported,
-            format!("seeds of `{agent}` sessions cannot be written: not in this version yet"),
-        )
-        .hint("`--seed none` records the choice; `offshoot chain` shows what it leads to")
-        .detail(json!({"agent": agent, "leafUuid": choice.leaf}))
-        .into());
-    }
-    let chain = chain::seedable(session.dialect(), t, &session.snapshot, &choice.leaf, request.allow_gap)
-        .map_err(Error::io("read", &session.snapshot.path))??;
+    let chain = chain::seedable(
+        session.dialect(),
+        t,
+        &session.snapshot,
+        &choice.leaf,
+        request.allow_gap,
+        wanted == SeedMode::InPlace,
+    )
+    .map_err(Error::io("read", &session.snapshot.path))??;
     let mode = if followed.is_empty() || wanted != SeedMode::Fork {
         wanted
     } else if seed::stands(&session, request, &chain)?.is_some() {
@@ -370,7 +367,7 @@ fn finish(
             agent,
             session_id: decided.session.inspection.session_id,
             operation_id: operation.id,
-            parent: resumed.answer.seed.parent_uuid.clone(),
+            parent: resumed.answer.seed.first_parent(),
             written: 0,
         })?);
     } else if request.hold && resumed.answer.seed.mode != SeedMode::Fork {

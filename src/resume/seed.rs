@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    dialect::{AnchorSpec, ForkReport, ForkSpec, derived_uuid},
+    dialect::{AnchorSpec, Client, ForkReport, ForkSpec, derived_uuid},
     record::{Agent, RecordId},
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{
@@ -28,7 +28,7 @@ use crate::{
         snapshot::{Growth, Snapshot},
         writer::Appender,
     },
-    transcript::{Appended, Source},
+    transcript::{Appended, Source, Transcript},
 };
 
 /// What is going to be written, fixed before the pending entry.
@@ -51,15 +51,22 @@ pub(super) struct Seeded {
     pub appender: Option<Appender>,
 }
 
+/// The client that is simulated over every seed of a transcript: a child may not say itself which one made it.
+fn client_of(request: &Request, t: &Transcript) -> Client {
+    let version = request.client.version.clone().or_else(|| t.client_version.clone());
+    Client { version, ..request.client.clone() }
+}
+
 /// Where the client lands by itself, if that is the chosen chain.
 fn lands_already(session: &Session, request: &Request, chain: &Seedable) -> Result<Option<Landing>> {
-    let expected = chain.chain.history(&session.snapshot.transcript);
+    let t = &session.snapshot.transcript;
+    let client = client_of(request, t);
+    let expected = session.dialect().expected(t, &chain.chain, &client).history;
     if expected.is_empty() {
         return Ok(None);
     }
-    let landed =
-        chain::land(session.dialect(), &session.snapshot, &request.client, &expected, request.allow_gap)
-            .map_err(Error::io("read", &session.snapshot.path))?;
+    let landed = chain::land(session.dialect(), &session.snapshot, &client, &expected, request.allow_gap)
+        .map_err(Error::io("read", &session.snapshot.path))?;
     Ok(landed.ok())
 }
 
@@ -81,7 +88,7 @@ pub(super) fn plan(
 ) -> Result<Plan> {
     let session = &decided.session;
     let (t, path) = (&session.snapshot.transcript, &session.snapshot.path);
-    let expected = decided.chain.chain.history(t);
+    let expected = session.dialect().expected(t, &decided.chain.chain, &client_of(request, t)).history;
     let leaf = &decided.choice.leaf;
     let Some(last) = expected.last().cloned() else {
         return Err(chain::unreachable(leaf, "the client can see no record of the chain").into());
@@ -106,7 +113,7 @@ pub(super) fn plan(
         SeedMode::Fork => plan_fork(host, operation_id, decided, &mut record),
         SeedMode::InPlace => {
             standing = stands(session, request, &decided.chain)?;
-            plan_in_place(request, host, operation_id, decided, standing.as_ref(), &mut record)?;
+            plan_in_place(request, host, operation_id, decided, (standing.as_ref(), &expected), &mut record)?;
         }
         SeedMode::None => {
             if let Some(landing) = lands_already(session, request, &decided.chain)? {
@@ -150,7 +157,7 @@ fn plan_in_place(
     host: &Host<'_>,
     operation_id: &str,
     decided: &Decided,
-    standing: Option<&Landing>,
+    (standing, expected): (Option<&Landing>, &[RecordId]),
     record: &mut SeedRecord,
 ) -> Result<()> {
     let session = &decided.session;
@@ -167,6 +174,7 @@ fn plan_in_place(
         uuid: derived_uuid("anchor", session.target.agent, &record.session_id, operation_id),
         operation_id: operation_id.to_owned(),
         now: host.now(),
+        version: request.client.version.clone(),
     };
     let anchor = session
         .dialect()
@@ -183,18 +191,21 @@ fn plan_in_place(
     let mut whole = FileSource::open(path)?;
     whole.truncate_to(offset);
     let appended = Appended { head: &whole, tail: &bytes };
-    let expected = decided.chain.chain.history(t);
-    let landed = chain::land(session.dialect(), &appended, &request.client, &expected, request.allow_gap)
+    let client = client_of(request, t);
+    let landed = chain::land(session.dialect(), &appended, &client, expected, request.allow_gap)
         .map_err(Error::io("read", path))?;
-    if let Err(why) = landed {
-        // A file that changed meanwhile says nothing of the leaf, and to try again helps.
-        session.snapshot.check(Growth::Refuse)?;
-        return Err(chain::unreachable(&decided.choice.leaf, &why)
-            .hint("a fork can reach it: it links the chain over what the client cannot see")
-            .into());
-    }
+    let landing = match landed {
+        Ok(landing) => landing,
+        Err(why) => {
+            // A file that changed meanwhile says nothing of the leaf, and to try again helps.
+            session.snapshot.check(Growth::Refuse)?;
+            return Err(chain::unreachable(&decided.choice.leaf, &why)
+                .hint("a fork can reach it (`--seed fork`): it holds the chain and nothing else")
+                .into());
+        }
+    };
     let bytes = String::from_utf8(bytes).expect("BUG: anchors are UTF-8");
-    record.parent_uuid = RecordId::new(anchor.uuid.clone());
+    record.parent_uuid = landing.tail;
     record.anchor = Some(AnchorRecord { uuid: anchor.uuid, offset, bytes });
     Ok(())
 }
@@ -226,9 +237,9 @@ pub(super) fn rehearse(
         return Ok(report(plan, None, false));
     }
     let mut file = crate::store::atomic::unnamed()?;
-    let fork = write_fork(host, operation_id, decided, plan, &mut file)?;
+    let mut fork = write_fork(request, host, operation_id, decided, plan, &mut file)?;
     let source = FileSource::of(file, Path::new("(rehearsal)"))?;
-    confirm(request, decided, plan, &source, Path::new("(rehearsal)"))?;
+    fork.tail = confirm(request, decided, plan, &source, Path::new("(rehearsal)"))?.tail.to_string();
     Ok(report(plan, Some(&fork), false))
 }
 
@@ -274,6 +285,7 @@ fn report(plan: &Plan, fork: Option<&ForkReport>, source_grew: bool) -> SeedRepo
 }
 
 fn write_fork(
+    request: &Request,
     host: &Host<'_>,
     operation_id: &str,
     decided: &Decided,
@@ -287,7 +299,7 @@ fn write_fork(
         title: Some(pending::twin_title(decided).map_err(Error::io("read", path))?),
         now: host.now(),
         operation_id: operation_id.to_owned(),
-        version: session.snapshot.transcript.client_version.clone(),
+        version: client_of(request, &session.snapshot.transcript).version,
     };
     let mut out = BufWriter::with_capacity(256 * 1024, out);
     let written = session.dialect().write_fork(
@@ -310,7 +322,8 @@ fn confirm(
     path: &Path,
 ) -> Result<Landing> {
     // A fork that begins below a gap has no gap: its first record is a root.
-    let landed = chain::land(decided.session.dialect(), bytes, &request.client, &plan.expected, false)
+    let client = client_of(request, &decided.session.snapshot.transcript);
+    let landed = chain::land(decided.session.dialect(), bytes, &client, &plan.expected, false)
         .map_err(Error::io("read", path))?;
     landed.map_err(|why| chain::unreachable(&decided.choice.leaf, &why).into())
 }
@@ -333,7 +346,7 @@ fn fork(
     // A crash of an earlier try of this operation may have left it.
     crate::store::atomic::remove_if_there(&dir.join(temporary_name(child)))?;
     let mut staged = Staged::create(dir, &temporary_name(child))?;
-    let written = write_fork(host, operation_id, decided, plan, &mut staged)?;
+    let mut written = write_fork(request, host, operation_id, decided, plan, &mut staged)?;
     faults::halfway("fork-half", b"", |_| {
         let file = staged.file();
         file.set_len(file.metadata()?.len() / 2)
@@ -342,7 +355,7 @@ fn fork(
     staged.finish()?;
     fault("fork-staged", path)?;
     let source = FileSource::open(staged.path())?;
-    confirm(request, decided, plan, &source, staged.path())?;
+    written.tail = confirm(request, decided, plan, &source, staged.path())?.tail.to_string();
     let copied =
         qwen::copy_backups(host.qwen, &decided.session.inspection.session_id, child, &written.backups)?;
     copied.notes.iter().for_each(|note| host.note(note));
@@ -422,7 +435,7 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
         let landed = chain::land(
             decided.session.dialect(),
             &source,
-            &request.client,
+            &client_of(request, &snapshot.transcript),
             &plan.expected,
             request.allow_gap,
         )

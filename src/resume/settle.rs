@@ -34,7 +34,8 @@ use crate::{
         snapshot,
         writer::Appender,
     },
-    transcript::{Flags, IdIx, Source, Transcript},
+    topology::end_of_seed,
+    transcript::{Flags, Source, Transcript},
 };
 
 /// What became of one pending operation.
@@ -338,8 +339,15 @@ fn recorded_chain(
     source.truncate_to(snapshot.bytes);
     let dialect = dialect::of(agent);
     let t = dialect.read(&source).map_err(Error::io("read", path))?;
-    let chain = chain::seedable(dialect, &t, &source, &verdict.leaf_uuid, !seed.gaps.is_empty())
-        .map_err(Error::io("read", path))?;
+    let chain = chain::seedable(
+        dialect,
+        &t,
+        &source,
+        &verdict.leaf_uuid,
+        !seed.gaps.is_empty(),
+        seed.mode == SeedMode::InPlace,
+    )
+    .map_err(Error::io("read", path))?;
     Ok(match chain {
         Ok(chain) if chain.chain.digest(&t) == seed.chain_digest => Ok((source, t, chain)),
         Ok(_) => Err("the chain of the chosen leaf is another one".to_owned()),
@@ -358,12 +366,10 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
         Ok(recorded) => recorded,
         Err(why) => return Ok(Found::Nothing(why)),
     };
-    let expected = chain.chain.history(&t);
+    let expected = dialect::of(agent).expected(&t, &chain.chain, &Client::default());
     let source = FileSource::open(child)?;
     let c = dialect::of(agent).read(&source).map_err(Error::io("read", child))?;
-    let begins =
-        visible_in_file_order(&c).take(expected.len()).map(|id| c.id(id)).eq(expected.iter().cloned());
-    if !begins {
+    if end_of_seed(&c, &expected.begins).is_none() {
         return Err(seed::already_there(&body.operation_id, child).into());
     }
     if let Some(temporary) = temporary {
@@ -372,21 +378,12 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
     // Its name may not be durable yet: whoever linked it was stopped before it could say so.
     atomic::sync_dir(child.parent().expect("BUG: a child lies in a folder"))?;
     // The title that the fork ends with, unless the child has grown since.
-    let leaf = expected.last().and_then(|id| c.ids.find(id.as_str()));
+    let leaf = expected.tail.as_ref().and_then(|id| c.ids.find(id.as_str()));
     let title =
         c.records.iter().find(|r| r.flags.has(Flags::TITLE) && r.parent.is_some() && r.parent == leaf);
-    let tail = title.map(|r| c.id(r.id)).or_else(|| expected.last().cloned());
+    let tail = title.map(|r| c.id(r.id)).or(expected.tail);
     let tail = tail.unwrap_or_else(|| seed.parent_uuid.clone());
     Ok(whole(body, seed, tail, "its child is there and whole"))
-}
-
-/// Distinct ids of the records that the client sees, by first appearance.
-fn visible_in_file_order(t: &Transcript) -> impl Iterator<Item = IdIx> + '_ {
-    t.records
-        .iter()
-        .enumerate()
-        .filter(|(ix, r)| t.first(r.id) == Some(*ix as u32) && !r.flags.has(Flags::UNSEEN))
-        .map(|(_, r)| r.id)
 }
 
 fn in_place(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord, lease: &Lease) -> Result<Found> {
@@ -395,7 +392,7 @@ fn in_place(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord, lease
         Ok(recorded) => recorded,
         Err(why) => return Ok(Found::Nothing(why)),
     };
-    let expected = chain.chain.history(&t);
+    let expected = dialect::of(agent).expected(&t, &chain.chain, &Client::default()).history;
     let mut source = FileSource::open(path)?;
     let Some(anchor) = &seed.anchor else {
         return Ok(match lands_below(agent, &source, path, &expected, None)? {
@@ -424,7 +421,7 @@ fn in_place(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord, lease
             Ok(()) => {
                 // It may not be durable yet: whoever wrote it was stopped before it could say so.
                 source.file().sync_all().map_err(Error::io("sync", path))?;
-                whole(body, seed, RecordId::new(anchor.uuid.clone()), "its anchor is there and whole")
+                whole(body, seed, seed.parent_uuid.clone(), "its anchor is there and whole")
             }
             Err(why) => Found::Nothing(why),
         });

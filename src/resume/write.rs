@@ -98,14 +98,14 @@ impl ResumedWriter {
             .find(|n| t.ids.find(&record_uuid(session.agent, &session_id, operation_id, *n)).is_none())
             .unwrap_or(0);
         let parent = match written {
-            0 => answer.seed.parent_uuid.clone(),
+            0 => answer.seed.first_parent(),
             n => RecordId::new(record_uuid(session.agent, &session_id, operation_id, n - 1)),
         };
         let untouched = written == 0 && is_as_recorded(host, operation_id, session, &snapshot, &session_id)?;
         host.note(format!(
             "operation `{operation_id}` has {written} records; the next one hangs on `{parent}`"
         ));
-        if !untouched && tail_of(dialect, t, &snapshot)?.as_ref() != Some(&parent) {
+        if !untouched && !ends_at(dialect, t, &snapshot, &parent)? {
             return Err(Refusal::new(
                 Code::StaleSource,
                 format!("others wrote to `{}` after operation `{operation_id}` did", session.path.display()),
@@ -164,7 +164,8 @@ impl ResumedWriter {
             .map_err(Error::io("check a record for", self.appender.path()))?;
         match read.records.as_slice() {
             [one] if read.diagnostics.is_empty() && read.ids.text(one.id) == uuid => {
-                if one.flags.has(Flags::UNSEEN) {
+                let kept_out = [Flags::UNSEEN, Flags::PROGRESS, Flags::SIDECHAIN];
+                if kept_out.into_iter().any(|flag| one.flags.has(flag)) {
                     // The next record would hang on it, and the client would take that one for an orphan.
                     return Err(invalid("is of a kind that the client keeps out of the conversation").into());
                 }
@@ -194,14 +195,13 @@ fn record_uuid(agent: Agent, session_id: &str, operation_id: &str, n: u64) -> St
     derived_uuid(&format!("record-{n}"), agent, session_id, operation_id)
 }
 
-/// Where the client would go on.
-fn tail_of(dialect: &dyn Dialect, t: &Transcript, snapshot: &Snapshot) -> Result<Option<RecordId>> {
+/// Whether the client would go on at a record: below it, or with it as the last one that it has.
+fn ends_at(dialect: &dyn Dialect, t: &Transcript, snapshot: &Snapshot, record: &RecordId) -> Result<bool> {
     let simulated =
         dialect.simulate(t, snapshot, &Client::default()).map_err(Error::io("read", &snapshot.path))?;
-    Ok(match simulated {
-        Simulated::Resumes(resumed) => Some(t.id(resumed.tail)),
-        Simulated::Refuses(_) => None,
-    })
+    let Simulated::Resumes(resumed) = simulated else { return Ok(false) };
+    let ends = [Some(resumed.tail), resumed.history.last().copied()];
+    Ok(ends.into_iter().flatten().any(|id| t.id(id) == *record))
 }
 
 /// `why` completes "a record body ...".

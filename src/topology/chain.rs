@@ -58,6 +58,22 @@ pub fn trim_neutral(t: &Transcript, ids: &mut Vec<IdIx>) {
     }
 }
 
+/// Where the records end that a child must begin with, copies of a record not counted again; none if the records that
+/// the client sees do not begin with these.
+pub fn end_of_seed(child: &Transcript, begins: &[RecordId]) -> Option<u64> {
+    let mut seen = vec![false; child.ids.len()];
+    let mut records = child
+        .records
+        .iter()
+        .filter(|r| !std::mem::replace(&mut seen[r.id.ix()], true) && !r.flags.has(Flags::UNSEEN));
+    let mut end = 0;
+    for id in begins {
+        let record = records.next().filter(|r| child.id(r.id) == *id)?;
+        end = end.max(record.span.range().end);
+    }
+    Some(end)
+}
+
 fn has(t: &Transcript, id: IdIx, flag: Flags) -> bool {
     t.first(id).is_some_and(|r| t.record(r).flags.has(flag))
 }

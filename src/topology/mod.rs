@@ -16,7 +16,7 @@ mod summary;
 mod tree;
 mod turn;
 
-pub use chain::{Chain, Gap, build_ordered_uuid_chain, trim_neutral};
+pub use chain::{Chain, Gap, build_ordered_uuid_chain, end_of_seed, trim_neutral};
 pub use inspect::{MAX_LISTED, inspect};
 pub use inspection::{
     Branch, ClientPick, ContinuedIn, Counts, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo,

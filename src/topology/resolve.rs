@@ -6,7 +6,7 @@ use crate::{
     record::RecordId,
     refusal::{Code, Error, Refusal, Result},
     topology::Tree,
-    transcript::{IdIx, Transcript},
+    transcript::{Flags, IdIx, Transcript},
 };
 
 /// The shortest prefix that may stand for an id.
@@ -20,7 +20,7 @@ const MOST_LISTED: usize = 50;
 /// record.
 ///
 /// # Errors
-/// `no-leaf`, `several-leaves` without a name; `leaf-unknown`, `id-ambiguous`, `leaf-not-terminal` with one.
+/// `no-leaf`, `several-leaves` without a name; `leaf-unknown`, `id-ambiguous`, `leaf-not-terminal`, `sidechain-leaf` with one.
 pub fn resolve_leaf(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Result<IdIx> {
     let Some(name) = name else { return only(t, tree) };
     let exact = t.ids.find(name).filter(|&id| t.first(id).is_some());
@@ -28,6 +28,16 @@ pub fn resolve_leaf(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Resu
         Some(id) => id,
         None => by_prefix(t, tree, name)?,
     };
+    if t.first(id).is_some_and(|record| t.record(record).flags.has(Flags::SIDECHAIN)) {
+        let id = t.id(id);
+        return Err(Refusal::new(
+            Code::SidechainLeaf,
+            format!("`{id}` belongs to a subagent; the client resumes no such record"),
+        )
+        .hint("`offshoot inspect` lists the branches of the conversation")
+        .detail(json!({"uuid": id}))
+        .into());
+    }
     tree.leaf_of(id).ok_or_else(|| {
         let id = t.id(id);
         Refusal::new(Code::LeafNotTerminal, format!("`{id}` is a record, but no branch ends there"))

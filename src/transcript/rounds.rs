@@ -1,6 +1,6 @@
 //! What a format adds that writes one message of the model as several records and keeps more than parents.
 
-use super::{IdIx, IdTable, RecordIx};
+use super::{IdIx, IdTable, RecordIx, Span};
 
 /// Facts of single records, beside what every format has. Whatever is listed by record is in file order.
 #[derive(Clone, Debug, Default)]
@@ -19,10 +19,23 @@ pub struct Rounds {
     pub sources: Vec<(RecordIx, IdIx)>,
     /// The record (an id of the transcript) that a boundary continues without having it as its parent.
     pub logical: Vec<(RecordIx, IdIx)>,
+    /// Lines that keep the state of files for one record, in file order.
+    pub snapshots: Vec<FileSnapshot>,
     /// The last pin of the file.
     pub pin: Option<Pin>,
     /// The first line that is the JSON value `null`.
     pub null_line: Option<u64>,
+}
+
+/// A line that keeps the state of files for one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSnapshot {
+    /// The record, an id of the transcript.
+    pub message: IdIx,
+    /// How many records stand before it.
+    pub before: RecordIx,
+    /// Where its bytes stand.
+    pub span: Span,
 }
 
 /// A line that tells the client where to resume.

@@ -130,6 +130,7 @@ impl Made {
                     uuid: derived_uuid("anchor", Agent::Qwen, SESSION, operation),
                     operation_id: operation.into(),
                     now: now(),
+                    version: None,
                 };
                 let anchor = dialect.anchor(t, &snapshot, leaf, &spec).unwrap();
                 append.clone_from(&anchor.bytes);

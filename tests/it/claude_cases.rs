@@ -16,14 +16,14 @@ use serde_json::{Value, json};
 
 use crate::support::fixture;
 
-struct Case {
-    name: String,
-    expect: Value,
-    bytes: Vec<u8>,
+pub struct Case {
+    pub name: String,
+    pub expect: Value,
+    pub bytes: Vec<u8>,
 }
 
 /// All cases, with the file that the client was asked to resume.
-fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let mut dirs: Vec<PathBuf> =
         fs::read_dir(fixture("cases/claude")).unwrap().map(|entry| entry.unwrap().path()).collect();
     dirs.retain(|path| path.is_dir());
@@ -52,7 +52,7 @@ fn transcript_of(dir: &Path, expect: &Value) -> PathBuf {
     })
 }
 
-fn inspected(bytes: &[u8], version: Option<&str>) -> Inspection {
+pub fn inspected(bytes: &[u8], version: Option<&str>) -> Inspection {
     let dialect = dialect::of(Agent::Claude);
     let source = bytes.to_vec();
     let t = dialect.read(&source).unwrap();
@@ -163,7 +163,7 @@ fn before_a_filler_stands_the_record_that_was_picked() {
 }
 
 /// The tail, and the history as labels.
-fn simulated(bytes: &[u8], version: &str) -> (String, Vec<String>) {
+pub fn simulated(bytes: &[u8], version: &str) -> (String, Vec<String>) {
     let dialect = dialect::of(Agent::Claude);
     let source = bytes.to_vec();
     let t = dialect.read(&source).unwrap();
@@ -197,7 +197,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// The labels of what was sent; fillers, and results of the client's own, have none.
-fn sent(text: &str) -> Vec<String> {
+pub fn sent(text: &str) -> Vec<String> {
     let words = text.split(|c: char| c.is_whitespace() || "()".contains(c));
     let label = |word: &str| match word.split_once('=') {
         Some((result, _)) if result.starts_with("res:") => {

@@ -10,6 +10,7 @@ mod claude_cli;
 mod claude_oracle;
 mod claude_random;
 mod claude_rules;
+mod claude_seeds;
 mod codes;
 #[cfg(unix)]
 mod command;

@@ -48,7 +48,7 @@ fn read(bytes: &[u8]) -> Read {
 }
 
 fn seed_of(r: &Read, leaf: &RecordId) -> Option<Seedable> {
-    seedable(&Qwen, &r.t, &r.bytes, leaf, true).unwrap().ok()
+    seedable(&Qwen, &r.t, &r.bytes, leaf, true, false).unwrap().ok()
 }
 
 fn spec() -> ForkSpec {
@@ -187,6 +187,7 @@ fn an_anchor_moves_the_client_to_every_leaf_that_it_can_walk_to() {
             uuid: "a0a0a0a0-0000-4000-8000-00000000a0a0".into(),
             operation_id: "op".into(),
             now: "2026-03-01T12:00:00Z".parse().unwrap(),
+            version: None,
         };
         let anchor = Qwen.anchor(&r.t, &r.bytes, seed.leaf, &spec).unwrap();
         assert_eq!(anchor.bytes.iter().filter(|&&b| b == b'\n').count(), 1);

@@ -8,19 +8,71 @@ use crate::{
     transcript::{Flags, IdIx, RecordIx, Transcript},
 };
 
-/// The other records of the steps that the chain goes through, and the attachments and system records that hang below
-/// its leaf through nothing but such records; in file order. Copies of a message in another branch are another step.
-pub(super) fn attached(t: &Transcript, chain: &Chain) -> Vec<IdIx> {
-    let (Some(units), Some(&leaf)) = (&t.units, chain.uuids.last()) else { return Vec::new() };
-    let on_chain: HashSet<IdIx> = chain.uuids.iter().copied().collect();
+/// What belongs to a chain, by id.
+pub(super) struct Attached {
+    /// The other records of the steps that the chain goes through, and what those hang on. In file order.
+    pub parts: Vec<IdIx>,
+    /// The attachments and system records that hang below the leaf through nothing but such records. In file order.
+    pub notes: Vec<IdIx>,
+}
+
+impl Attached {
+    /// All of them, in file order.
+    pub fn all(self, t: &Transcript) -> Vec<IdIx> {
+        let mut ids = self.parts;
+        ids.extend(self.notes);
+        ids.sort_unstable_by_key(|&id| t.first(id));
+        ids
+    }
+}
+
+/// What belongs to a chain. Copies of a message in another branch are another step, and do not.
+pub(super) fn attached(t: &Transcript, chain: &Chain) -> Attached {
+    let mut attached = Attached { parts: Vec::new(), notes: Vec::new() };
+    let (Some(units), Some(&leaf)) = (&t.units, chain.uuids.last()) else { return attached };
+    let mut kept: HashSet<IdIx> = chain.uuids.iter().copied().collect();
     let steps: HashSet<u32> = chain.uuids.iter().filter_map(|id| units.of[id.ix()]).collect();
     let mut notes = Notes { t, leaf, known: vec![None; t.records.len()] };
-    let mut belongs = |&(record, id): &(RecordIx, IdIx)| {
-        t.first(id) == Some(record)
-            && !on_chain.contains(&id)
-            && (units.of[id.ix()].is_some_and(|u| steps.contains(&u)) || notes.holds(record))
-    };
-    (0..).zip(t.records.iter().map(|r| r.id)).filter(|pair| belongs(pair)).map(|(_, id)| id).collect()
+    for (record, id) in (0..).zip(t.records.iter().map(|r| r.id)) {
+        if t.first(id) != Some(record) || kept.contains(&id) {
+            continue;
+        }
+        if units.of[id.ix()].is_some_and(|unit| steps.contains(&unit)) {
+            attached.parts.push(id);
+        } else if notes.holds(record) {
+            attached.notes.push(id);
+        }
+    }
+    kept.extend(attached.parts.iter().chain(&attached.notes).copied());
+    for id in attached.parts.clone() {
+        let between = between(t, &kept, id);
+        kept.extend(between.iter().copied());
+        attached.parts.extend(between);
+    }
+    attached.parts.sort_unstable_by_key(|&id| t.first(id));
+    attached
+}
+
+/// The records without a step of their own that stand between a record and what is kept; none of a subagent.
+fn between(t: &Transcript, kept: &HashSet<IdIx>, id: IdIx) -> Vec<IdIx> {
+    let up = |id: IdIx| t.first(id).and_then(|record| t.record(record).parent);
+    let (mut path, mut seen) = (Vec::new(), HashSet::new());
+    let mut at = up(id);
+    while let Some(id) = at {
+        if kept.contains(&id) {
+            return path;
+        }
+        let neutral = |r: u32| {
+            let flags = t.record(r).flags;
+            flags.has(Flags::NEUTRAL) && !flags.has(Flags::SIDECHAIN)
+        };
+        if !seen.insert(id) || !t.first(id).is_some_and(neutral) {
+            break;
+        }
+        path.push(id);
+        at = up(id);
+    }
+    Vec::new()
 }
 
 /// Which records are notes behind the leaf.

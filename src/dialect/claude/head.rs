@@ -15,6 +15,8 @@ pub(super) enum Object<'a> {
     Record(Box<Head<'a>>),
     /// A `last-prompt` that names a leaf.
     Pin { target: RawStr<'a>, explicit: bool },
+    /// A `file-history-snapshot`, and the record that it is for.
+    Snapshot(RawStr<'a>),
     /// An object of a known type that is never a record.
     Aside,
     /// The client passes over it, and why.
@@ -89,6 +91,7 @@ struct Fields<'a> {
     source: Field<'a>,
     logical: Field<'a>,
     leaf: Field<'a>,
+    message_id: Field<'a>,
     explicit: bool,
     sidechain: bool,
     meta: bool,
@@ -111,6 +114,7 @@ impl<'a> Fields<'a> {
             "sourceToolAssistantUUID" => &mut self.source,
             "logicalParentUuid" => &mut self.logical,
             "leafUuid" => &mut self.leaf,
+            "messageId" => &mut self.message_id,
             "explicit" => return is_true(value).map(|is| self.explicit = is),
             "isSidechain" => return is_true(value).map(|is| self.sidechain = is),
             "isMeta" => return is_true(value).map(|is| self.meta = is),
@@ -128,6 +132,11 @@ impl<'a> Fields<'a> {
             && let Some(target) = id(self.leaf)
         {
             return Object::Pin { target, explicit: self.explicit };
+        }
+        if name == "file-history-snapshot"
+            && let Some(message) = id(self.message_id)
+        {
+            return Object::Snapshot(message);
         }
         let kind = match name.as_ref() {
             "user" if self.message.content.answers.is_empty() => RecordKind::User,

@@ -96,7 +96,8 @@ impl History {
     /// Builds the history that ends with a record.
     pub fn build(view: &View<'_>, picked: IdIx) -> History {
         let mut walk = Walk::up(view, picked, None);
-        if walk.gap.is_some() {
+        // A fork that begins below a gap begins with a root, and no root is bridged.
+        if walk.gap.is_some() && view.kept.is_none() {
             walk = Walk::up(view, picked, Some(&Times::new(view)));
         }
         let mut ids = if view.era.siblings { with_siblings(view, &walk) } else { walk.ids.clone() };

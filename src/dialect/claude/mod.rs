@@ -6,20 +6,24 @@
 use std::io::{self, Write};
 
 use crate::{
-    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Simulated},
+    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Simulated},
     record::Agent,
     refusal::Refusal,
     topology::Chain,
     transcript::{IdIx, Source, Transcript},
 };
 
+mod anchor;
 mod attached;
+mod check;
 mod content;
 mod decode;
+mod fork;
 mod head;
 mod history;
 mod read;
 mod simulate;
+mod slice;
 mod units;
 mod version;
 
@@ -58,34 +62,42 @@ impl Dialect for Claude {
 
     fn attached(&self, t: &Transcript, source: &dyn Source, chain: &Chain) -> io::Result<Vec<IdIx>> {
         let _ = source;
-        Ok(attached::attached(t, chain))
+        Ok(attached::attached(t, chain).all(t))
     }
 
-    fn seeds(&self) -> bool {
-        false
+    fn expected(&self, t: &Transcript, chain: &Chain, client: &Client) -> Expected {
+        slice::expected(t, chain, client)
     }
 
     fn write_fork(
         &self,
-        _: &Transcript,
-        _: &dyn Source,
-        _: &Chain,
-        _: &ForkSpec,
-        _: &mut dyn Write,
+        t: &Transcript,
+        source: &dyn Source,
+        chain: &Chain,
+        fork: &ForkSpec,
+        out: &mut dyn Write,
     ) -> io::Result<ForkReport> {
-        Err(io::ErrorKind::Unsupported.into())
+        fork::write(t, source, chain, fork, out)
     }
 
-    fn anchor(&self, _: &Transcript, _: &dyn Source, _: IdIx, _: &AnchorSpec) -> io::Result<Anchor> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn anchor(
+        &self,
+        t: &Transcript,
+        source: &dyn Source,
+        leaf: IdIx,
+        anchor: &AnchorSpec,
+    ) -> io::Result<Anchor> {
+        anchor::anchor(t, source, leaf, anchor)
     }
 
     fn check_seed(
         &self,
-        _: &Transcript,
-        _: &dyn Source,
-        _: &Chain,
+        t: &Transcript,
+        source: &dyn Source,
+        chain: &Chain,
+        in_place: bool,
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>> {
-        Ok(Ok(Vec::new()))
+        let _ = source;
+        Ok(check::check(t, chain, in_place))
     }
 }

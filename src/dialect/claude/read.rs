@@ -15,7 +15,10 @@ use crate::{
         read::{self, Limits, Marks, Outcome, Rules, skipped, span},
     },
     record::RecordKind,
-    transcript::{LineDiagnostic, Record, RecordIx, Rounds, Source, Span, Transcript, rounds::Pin},
+    transcript::{
+        LineDiagnostic, Record, RecordIx, Rounds, Source, Span, Transcript,
+        rounds::{FileSnapshot, Pin},
+    },
 };
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -76,6 +79,11 @@ impl Rules for Lines {
                         let target = t.ids.intern(&target.text());
                         let before = t.records.len() as RecordIx;
                         self.rounds.pin = Some(Pin { target, explicit, before });
+                    }
+                    Object::Snapshot(message) => {
+                        let message = t.ids.intern(&message.text());
+                        let before = t.records.len() as RecordIx;
+                        self.rounds.snapshots.push(FileSnapshot { message, before, span: place });
                     }
                     Object::Aside => {}
                     Object::Skipped(why) => out.findings.push((from, skipped(number, why))),

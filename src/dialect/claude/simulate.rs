@@ -16,6 +16,13 @@ use crate::{
 /// 5,240,880 and 5,244,880 with 2.1.197 and 2.1.332.
 const LARGE: u64 = 5 << 20;
 
+/// The first record that a client loads: in a large file the last boundary.
+pub(super) fn first_loaded(t: &Transcript) -> RecordIx {
+    let boundary = t.records.iter().rposition(|r| r.flags.has(Flags::COMPRESSION));
+    let large = t.bytes + t.torn_bytes > LARGE;
+    boundary.filter(|_| large).unwrap_or(0) as RecordIx
+}
+
 pub(super) fn simulate(t: &Transcript, client: &Client) -> Simulated {
     let version = client.version.clone().or_else(|| t.client_version.clone()).unwrap_or_default();
     let (Some(rounds), era) = (&t.rounds, Era::of(&version)) else { return nothing("nothing was read") };
@@ -71,19 +78,27 @@ pub(super) struct View<'a> {
     pub era: Era,
     /// The first record that is loaded.
     pub from: RecordIx,
+    /// By id: what a seed holds, where only that is looked at.
+    pub kept: Option<&'a [bool]>,
 }
 
 impl<'a> View<'a> {
-    fn new(t: &'a Transcript, rounds: &'a Rounds, era: Era) -> Self {
-        let boundary = t.records.iter().rposition(|r| r.flags.has(Flags::COMPRESSION));
-        let large = t.bytes + t.torn_bytes > LARGE;
-        let from = boundary.filter(|_| large).unwrap_or(0) as RecordIx;
-        View { t, rounds, era, from }
+    pub fn new(t: &'a Transcript, rounds: &'a Rounds, era: Era) -> Self {
+        View { t, rounds, era, from: first_loaded(t), kept: None }
+    }
+
+    /// What a client would have in memory of a file that holds these records only (by id).
+    pub fn of_seed(t: &'a Transcript, rounds: &'a Rounds, era: Era, kept: &'a [bool]) -> Self {
+        View { t, rounds, era, from: 0, kept: Some(kept) }
+    }
+
+    fn is_kept(&self, id: IdIx) -> bool {
+        self.kept.is_none_or(|kept| kept[id.ix()])
     }
 
     /// The record that defines an id, if it is loaded.
     pub fn record(&self, id: IdIx) -> Option<RecordIx> {
-        self.t.first(id).filter(|&record| record >= self.from)
+        self.t.first(id).filter(|&record| record >= self.from && self.is_kept(id))
     }
 
     pub fn has(&self, record: RecordIx, flag: Flags) -> bool {
@@ -92,10 +107,10 @@ impl<'a> View<'a> {
 
     /// The loaded records that define their id, in file order.
     pub fn records(&self) -> impl DoubleEndedIterator<Item = (RecordIx, IdIx)> + use<'a> {
-        let t = self.t;
+        let (t, kept) = (self.t, self.kept);
         (self.from..t.records.len() as RecordIx)
             .map(move |ix| (ix, t.record(ix).id))
-            .filter(move |&(ix, id)| t.first(id) == Some(ix))
+            .filter(move |&(ix, id)| t.first(id) == Some(ix) && kept.is_none_or(|kept| kept[id.ix()]))
     }
 
     /// Whether the client could continue at a record that no pin names.

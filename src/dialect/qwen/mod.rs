@@ -90,8 +90,9 @@ impl Dialect for Qwen {
         t: &Transcript,
         source: &dyn Source,
         chain: &Chain,
+        in_place: bool,
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>> {
-        let _ = source;
+        let _ = (source, in_place);
         Ok(check::check(t, chain))
     }
 }

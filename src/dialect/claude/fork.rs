@@ -1,0 +1,123 @@
+//! The child transcript of a fork.
+//!
+//! The chain, the other parts of its messages with the results of their calls, and the notes behind its leaf
+//! ([`Slice`]): one line each, in the order of the file, with the bytes of the copy that counts but for `sessionId`,
+//! `forkedFrom`, and a `parentUuid` that names a record outside. Of the lines that are no records the child has the
+//! file-history snapshots of its own messages; everything else (pins, queues, modes, titles, cost) is about the
+//! session as it was, or about another branch. Then a title, and one pin that names the leaf.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::slice::{Slice, expected};
+use crate::{
+    dialect::{
+        Client, ForkReport, ForkSpec,
+        jsonl::members::{Edit, Member, apply, members},
+    },
+    topology::Chain,
+    transcript::{RecordIx, Source, Span, Transcript},
+};
+
+pub(super) fn write(
+    t: &Transcript,
+    source: &dyn Source,
+    chain: &Chain,
+    spec: &ForkSpec,
+    out: &mut dyn Write,
+) -> io::Result<ForkReport> {
+    let slice = Slice::of(t, chain);
+    let mut writer = Writer { t, source, spec, out, slice: &slice, report: ForkReport::default() };
+    let asides = t.rounds.as_ref().map_or(&[][..], |rounds| &rounds.snapshots);
+    let mut asides = asides.iter().filter(|s| slice.kept[s.message.ix()]).peekable();
+    for &ix in &slice.order {
+        while let Some(aside) = asides.next_if(|s| s.before <= ix) {
+            writer.aside(aside.span)?;
+        }
+        writer.record(ix)?;
+    }
+    for aside in asides {
+        writer.aside(aside.span)?;
+    }
+    if let Some(title) = &spec.title {
+        writer.line(&json!({"type": "custom-title", "customTitle": title, "sessionId": spec.session_id}))?;
+    }
+    let leaf = chain.uuids.last().map(|&id| t.ids.text(id));
+    writer.line(&json!({"type": "last-prompt", "leafUuid": leaf, "sessionId": spec.session_id}))?;
+    let client = Client { version: spec.version.clone(), ..Client::default() };
+    let tail = expected(t, chain, &client).tail;
+    Ok(ForkReport { tail: tail.map(|id| id.to_string()).unwrap_or_default(), ..writer.report })
+}
+
+struct Writer<'a> {
+    t: &'a Transcript,
+    source: &'a dyn Source,
+    spec: &'a ForkSpec,
+    out: &'a mut dyn Write,
+    slice: &'a Slice,
+    report: ForkReport,
+}
+
+impl Writer<'_> {
+    fn line(&mut self, line: &Value) -> io::Result<()> {
+        self.report.records += 1;
+        writeln!(self.out, "{line}")
+    }
+
+    fn aside(&mut self, span: Span) -> io::Result<()> {
+        self.rewrite(span, Vec::new(), None)
+    }
+
+    fn record(&mut self, ix: RecordIx) -> io::Result<()> {
+        let record = self.t.record(ix);
+        let outside = record.parent.filter(|p| !self.slice.kept[p.ix()] || self.t.first(*p).is_none());
+        let mut values = Vec::new();
+        if outside.is_some() {
+            // Of the chain only its first record has such a parent. A part that hung below records of a subagent goes
+            // below the next record above that is here.
+            let above = self.t.units.as_ref().and_then(|units| units.above[record.id.ix()]);
+            let above = above.filter(|id| self.slice.kept[id.ix()]).map(|id| self.t.ids.text(id));
+            values.push(("parentUuid", json!(above)));
+        }
+        let uuid = self.t.ids.text(record.id);
+        let from = json!({"sessionId": self.t.session_ids.first(), "messageUuid": uuid});
+        self.rewrite(record.span, values, Some(from))
+    }
+
+    /// Writes the object that stands at `span`, with the members in `values` replaced.
+    fn rewrite(
+        &mut self,
+        span: Span,
+        mut values: Vec<(&str, Value)>,
+        forked_from: Option<Value>,
+    ) -> io::Result<()> {
+        let line = self.source.bytes(span)?;
+        let changed =
+            || io::Error::new(io::ErrorKind::InvalidData, "a line is no longer the record that was read");
+        let found = members(&line).ok_or_else(changed)?;
+        values.push(("sessionId", json!(self.spec.session_id)));
+        let mut edits: Vec<Edit> =
+            values.iter().flat_map(|(key, value)| replaced(&found, key, value)).collect();
+        if let Some(from) = forked_from {
+            let before = edits.len();
+            edits.extend(replaced(&found, "forkedFrom", &from));
+            if edits.len() == before {
+                let end = line.iter().rposition(|&b| b == b'}').ok_or_else(changed)?;
+                edits.push(Edit { at: end..end, with: format!(",\"forkedFrom\":{from}").into_bytes() });
+            }
+        }
+        let mut rewritten = Vec::with_capacity(line.len() + 160);
+        apply(&line, edits, &mut rewritten);
+        rewritten.push(b'\n');
+        self.report.records += 1;
+        self.out.write_all(&rewritten)
+    }
+}
+
+/// All members of that name: which of them counts is for the reader to say.
+fn replaced(found: &[Member], key: &str, with: &Value) -> Vec<Edit> {
+    let with = with.to_string().into_bytes();
+    let named = found.iter().filter(|m| m.key == key);
+    named.map(|m| Edit { at: m.value.clone(), with: with.clone() }).collect()
+}
