@@ -1,16 +1,18 @@
 // The sessions, each with what is known of it by construction: the leaves, what the model must get for each, and under
 // which record and with what history the client itself goes on. Nothing here is taken from what `offshoot` says.
 //
-// A session: {name, session, bytes, leaves: {name: {uuid, sent, gap?, refused?}}, pick: {tail, sent, gap?}, forkable?}.
+// A session: {name, session, bytes, leaves: {name: {uuid, sent, gap?, refused?}}, pick: {tail, sent, gap?}, forkable?,
+// differs?}.
 // `gap` of a leaf: its chain ends at a missing parent; of the pick: the record above which the client loses the history.
 // `refused`: by seed, the code of the refusal that is right for it.
+// `differs`: what is known to be wrong with what `offshoot` says of it; the row fails once that is right.
 // `forkable`: the leaf for which the client's own fork is compared with ours.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { said, uuidOf } from "../names.mjs";
 import { chained, records } from "./client.mjs";
-import { conversation, readPrompt } from "./model.mjs";
+import { SUMMARY, conversation, readPrompt } from "./model.mjs";
 import { Tree, looked } from "./tree.mjs";
 
 /** The maker of all sessions for one version of the client: `home()` gives a place that was not used before. */
@@ -20,7 +22,7 @@ export const sessionsFor = (client) => ({
     const tree = (name) => new Tree(name, project, client.version);
     const madeByHand = [
       twoBranches, pinnedHere, stalePin, pinnedAncestor, explicitAncestor, unknownPin, rewound, parallelTools,
-      compacted, voidedPin, beforeTheBoundary, tornTail, missingParent, bridged, progressInChain, neutralTails,
+      compacted, voidedPin, beforeTheBoundary, keptMessages, keptAndPinnedBefore, tornTail, missingParent, bridged, progressInChain, neutralTails,
       lastCopy, sidechain,
     ].map((build) => build(tree));
     return [...(await madeByClient(client, home)), ...madeByHand];
@@ -29,7 +31,7 @@ export const sessionsFor = (client) => ({
 
 // Sessions whose every conversation record the client wrote. The first goes on after its first turn, is steered back by
 // one line, and goes on from there; the second is what two clients leave that both went on from the first turn; in the
-// third files were read side by side before the branches.
+// third files were read side by side before the branches; the fourth was compacted before them.
 async function madeByClient(client, home) {
   const session = uuidOf("session made by the client");
   const write = (bytes, text, more) => written(client, home(), session, bytes, text, more);
@@ -43,15 +45,23 @@ async function madeByClient(client, home) {
     write(first.bytes, "RIGHT"),
     write(first.bytes, readPrompt(...files), { requests: 2 }),
   ]);
-  const [third, sideways] = await Promise.all([
+  const [third, sideways, compact] = await Promise.all([
     write(steered(second.bytes, session, first.tail), "THREE"),
     write(read.bytes, "TWO"),
+    write(second.bytes, "/compact", { printed: "\n" }),
   ]);
-  const back = await write(steered(sideways.bytes, session, read.tail), "THREE");
+  const [back, later] = await Promise.all([
+    write(steered(sideways.bytes, session, read.tail), "THREE"),
+    write(compact.bytes, "TWO"),
+  ]);
+  const behind = await write(steered(later.bytes, session, compact.tail), "THREE");
   const own = (run) => conversation(run.added.filter((r) => r.message).map((r) => r.message));
   const pick = (run, ...runs) => ({ tail: run.tail, sent: runs.flatMap(own) });
   const leaf = (run, ...runs) => ({ uuid: run.leaf, sent: runs.flatMap(own) });
   const shared = { session };
+  const [summary, ...echoes] = own(compact);
+  const summed = [summary, own(second).at(-1), ...echoes];
+  if (!summary.includes(SUMMARY)) throw new Error("there is no summary");
   if (own(read).filter((line) => line.includes("CONTENT-")).length !== 2) throw new Error("the files were not read");
   return [
     {
@@ -77,6 +87,18 @@ async function madeByClient(client, home) {
       leaves: { two: leaf(sideways, first, read, sideways), three: leaf(back, first, read, back) },
       pick: pick(back, first, read, back),
       forkable: "two",
+    },
+    {
+      ...shared,
+      name: "compacted by the client",
+      bytes: behind.bytes,
+      leaves: {
+        two: { uuid: later.leaf, sent: [...summed, ...own(later)] },
+        three: { uuid: behind.leaf, sent: [...summed, ...own(behind)] },
+      },
+      pick: { tail: behind.tail, sent: [...summed, ...own(behind)] },
+      forkable: "two",
+      differs: "the chain of the pick",
     },
   ];
 }
@@ -188,6 +210,30 @@ function beforeTheBoundary(tree) {
   return finish(t, { leaves: { left: LEFT_AND_RIGHT.left, right: SUMMED_UP }, pick: "left" });
 }
 
+// As a compaction by the client leaves it: the last messages before it are told again behind the summary.
+function keptMessages(tree) {
+  const t = tree("messages kept by a compaction").turn("root", null).turn("left", "roota").turn("middle", "roota");
+  t.compact("cut", "middlea", "SUMMARY", ["middlea"]).turn("right", "cuts");
+  const sent = ["user: SUMMARY", "assistant: MIDDLE-A", ...said("right")];
+  return finish(t, {
+    leaves: { left: LEFT_AND_RIGHT.left, right: { at: "righta", sent } },
+    pick: "right",
+    differs: "the chain of the pick",
+  });
+}
+
+// Then nothing else from before the boundary is loaded, so that a pin there is unknown.
+function keptAndPinnedBefore(tree) {
+  const t = tree("messages kept, pin before").turn("root", null).turn("left", "roota").turn("middle", "roota");
+  t.compact("cut", "middlea", "SUMMARY", ["middlea"]).turn("right", "cuts").pin("lefta", { explicit: true });
+  const sent = ["user: SUMMARY", "assistant: MIDDLE-A", ...said("right")];
+  return finish(t, {
+    leaves: { left: LEFT_AND_RIGHT.left, right: { at: "righta", sent } },
+    pick: "right",
+    differs: "clientPick.tailUuid",
+  });
+}
+
 // The last line ends inside a string.
 function tornTail(tree) {
   const t = forked(tree, "torn tail");
@@ -251,12 +297,12 @@ function sidechain(tree) {
   return finish(t, { leaves: LEFT_AND_RIGHT, pick: "right" });
 }
 
-function finish(tree, { leaves, pick, forkable }, tail) {
+function finish(tree, { leaves, pick, forkable, differs }, tail) {
   const named = Object.entries(leaves).map(([name, { at, ...leaf }]) => [name, { uuid: tree.at(at), ...leaf }]);
   const byName = Object.fromEntries(named);
   const ends =
     typeof pick === "string"
       ? { tail: byName[pick].uuid, sent: byName[pick].sent }
       : { tail: tree.at(pick.tail), sent: pick.sent, gap: pick.gap && tree.at(pick.gap) };
-  return { name: tree.name, session: tree.session, bytes: tree.bytes(tail), leaves: byName, pick: ends, forkable };
+  return { name: tree.name, session: tree.session, bytes: tree.bytes(tail), leaves: byName, pick: ends, forkable, differs };
 }

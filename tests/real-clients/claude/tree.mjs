@@ -63,9 +63,18 @@ export class Tree {
     return this.add(record, parent, { type: "attachment", attachment: { type: "date", date: "2026-01-01" } });
   }
 
-  /** A boundary and its summary, as the client writes them after `end`: records `<name>` and `<name>s`. */
-  compact(name, end, summary) {
+  /**
+   * A boundary and its summary, as the client writes them after `end`: records `<name>` and `<name>s`. The records that
+   * are `kept` are told again after the summary.
+   */
+  compact(name, end, summary, kept = []) {
     const compactMetadata = { trigger: "manual", preTokens: 1000 };
+    const uuids = kept.map((record) => this.at(record));
+    const anchorUuid = this.at(`${name}s`);
+    if (kept.length > 0) {
+      compactMetadata.preservedSegment = { headUuid: uuids[0], anchorUuid, tailUuid: uuids.at(-1) };
+      compactMetadata.preservedMessages = { anchorUuid, uuids, allUuids: uuids };
+    }
     const boundary = { logicalParentUuid: this.at(end), content: "Conversation compacted", level: "info", compactMetadata };
     this.system(name, null, "compact_boundary", boundary);
     return this.user(`${name}s`, name, summary, { isCompactSummary: true, isVisibleInTranscriptOnly: true });
