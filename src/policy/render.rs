@@ -11,6 +11,8 @@ use crate::refusal::{Code, Refusal};
 const SHOWN: usize = 20;
 /// How wide a line is shown, in columns.
 const WIDTH: usize = 100;
+/// How many characters are looked at on either side of a mistake: more than a line has columns, since some have no width.
+const SEEN: usize = 1000;
 /// How many columns stand before the caret where a wide line is cut.
 const BEFORE: usize = 30;
 /// How a tab is shown.
@@ -150,6 +152,12 @@ fn boundary(text: &str, at: usize) -> usize {
 /// A line as it is shown, and carets under a byte range of it (at least one). Both are cut around the
 /// range where the line is wide; columns are those of a terminal.
 fn shown(line: &str, range: Range<usize>) -> (String, String) {
+    // A line may be as long as the file, and is looked at once for each mistake in it.
+    let (left, right) = line.split_at(range.start);
+    let from = left.char_indices().rev().nth(SEEN).map_or(0, |(at, _)| at);
+    let to = right.char_indices().nth(SEEN).map_or(line.len(), |(at, _)| range.start + at);
+    let cut = (from > 0, to < line.len());
+    let (line, range) = (&line[from..to], range.start - from..range.end.min(to) - from);
     let cells: Vec<(usize, String)> = line
         .char_indices()
         .map(|(at, c)| match c {
@@ -164,10 +172,11 @@ fn shown(line: &str, range: Range<usize>) -> (String, String) {
     let skip = if whole > WIDTH { before.saturating_sub(BEFORE) } else { 0 };
     let (mut text, mut pad, mut marked) = (String::new(), 0, 0);
     let mut column = 0;
-    if skip > 0 {
+    if skip > 0 || cut.0 {
         text.push_str("...");
         pad = 3;
     }
+    let mut rest = cut.1;
     for (at, cell) in &cells {
         let wide = width(cell);
         let from = column;
@@ -176,7 +185,7 @@ fn shown(line: &str, range: Range<usize>) -> (String, String) {
             continue;
         }
         if column > skip + WIDTH {
-            text.push_str("...");
+            rest = true;
             break;
         }
         text.push_str(cell);
@@ -185,6 +194,9 @@ fn shown(line: &str, range: Range<usize>) -> (String, String) {
         } else if *at < range.end {
             marked += wide;
         }
+    }
+    if rest {
+        text.push_str("...");
     }
     (text.trim_end().to_owned(), format!("{}{}", " ".repeat(pad), "^".repeat(marked.max(1))))
 }
@@ -205,6 +217,19 @@ mod tests {
         assert_eq!(carets("a = \"漢字\"", "漢字"), ("a = \"漢字\"".into(), "     ^^^^".into()));
         // A combining mark takes no column.
         assert_eq!(carets("e\u{301} b", "b"), ("e\u{301} b".into(), "  ^".into()));
+    }
+
+    #[test]
+    fn of_a_line_without_end_the_surroundings_are_looked_at() {
+        let line = format!("{}x{}", "[".repeat(1 << 20), "{".repeat(1 << 20));
+        let (text, marks) = carets(&line, "x");
+        assert!(text.starts_with("...[[") && text.ends_with("{{..."), "{text}");
+        assert_eq!(text.find('x'), marks.find('^'));
+        // Characters without width fill no line, however many they are.
+        let line = format!("{}x{}", "\u{301}".repeat(1 << 20), "\u{301}".repeat(1 << 20));
+        let (text, marks) = carets(&line, "x");
+        assert!(text.len() < 3 * SEEN * 2 && text.starts_with("...\u{301}") && text.ends_with("\u{301}..."));
+        assert_eq!(marks, "   ^");
     }
 
     #[test]
