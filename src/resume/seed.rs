@@ -19,7 +19,10 @@ use crate::{
     },
     selection::{SeedMode, SeedReport},
     store::{
-        agents::qwen::{self, AgentLease, AgentLeaseOptions},
+        agents::{
+            claude,
+            qwen::{self, AgentLease, AgentLeaseOptions, LiveCheck},
+        },
         atomic::{PublishOutcome, Staged},
         faults,
         file::{self, FileSource},
@@ -210,15 +213,26 @@ fn plan_in_place(
     Ok(())
 }
 
+/// Who has a session open, by its agent's own marks; none where the transcript is in no agent's place. The places of
+/// the agents differ by their folders.
+pub(super) fn live_owner(host: &Host<'_>, path: &Path) -> Result<Option<(String, LiveCheck)>> {
+    if let Some(place) = qwen::place_of(path) {
+        let live = qwen::live_owner(&place, host.qwen)?;
+        return Ok(Some((place.session_id, live)));
+    }
+    let Some(place) = claude::place_of(path) else { return Ok(None) };
+    let live = claude::live_owner(&place)?;
+    Ok(Some((place.session_id, live)))
+}
+
 /// A live owner stands in the way of every write to a transcript in its place.
 pub(super) fn refuse_live_owner(host: &Host<'_>, path: &Path) -> Result<()> {
-    let Some(place) = qwen::place_of(path) else { return Ok(()) };
-    let live = qwen::live_owner(&place, host.qwen)?;
+    let Some((session_id, live)) = live_owner(host, path)? else { return Ok(()) };
     live.notes.iter().for_each(|note| host.note(note));
     let Some(owner) = live.owner else { return Ok(()) };
     Err(Refusal::new(
         Code::LeaseHeld,
-        format!("session `{}` is open in a live agent: {}", place.session_id, owner.what),
+        format!("session `{session_id}` is open in a live agent: {}", owner.what),
     )
     .hint("end it first, or fork (`--seed fork`), which works while the agent runs")
     .detail(json!({"owner": owner.to_json()}))

@@ -246,9 +246,7 @@ fn end_fragment(host: &Host<'_>, agent: Agent, lease: &Lease) -> Result<bool> {
     if whole {
         return Ok(true);
     }
-    let place = qwen::place_of(path);
-    let live = place.map(|place| qwen::live_owner(&place, host.qwen)).transpose()?;
-    if live.is_some_and(|live| live.owner.is_some()) {
+    if seed::live_owner(host, path)?.is_some_and(|(_, live)| live.owner.is_some()) {
         host.note(format!("`{}` ends in an unfinished line; its live agent was left to it", path.display()));
         return Ok(false);
     }

@@ -218,3 +218,31 @@ fn a_chain_names_what_belongs_to_it() {
     assert_eq!(short(&chain["attached"]).len(), 2, "the results of the first two calls: {chain}");
     assert_eq!(chain["gaps"], serde_json::json!([]));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_live_client_is_an_obstacle_in_place_and_none_for_a_fork() {
+    let env = TestEnv::new();
+    let id = "aaaaaaaa-0000-4000-8000-000000000001";
+    let path = env.write(&format!("home/.claude/projects/-w/{id}.jsonl"), case("s18-natural"));
+    let me = std::process::id();
+    let ticks = offshoot::store::process::start_ticks(me).unwrap();
+    let register = |session: &str, start: u64| {
+        let entry = serde_json::json!({"pid": me, "sessionId": session, "procStart": start.to_string()});
+        env.write(&format!("home/.claude/sessions/{me}.json"), entry.to_string())
+    };
+    let in_place =
+        |code| env.run(&["resume", &path, "--leaf", X, "--seed", "in-place", "--json"]).code(code).json();
+    register(id, ticks);
+    let refusal = in_place(4)["refusal"].clone();
+    assert_eq!((&refusal["code"], &refusal["detail"]["owner"]["pid"]), (&"lease-held".into(), &me.into()));
+    env.run(&["resume", &path, "--leaf", X, "--json"]).code(0).json();
+    // Its number was used again; then, it has another session open.
+    register(id, ticks + 1);
+    in_place(0);
+    register("bbbbbbbb-0000-4000-8000-000000000001", ticks);
+    let undone = env.run(&["undo", &path, "--json"]).code(0).json();
+    assert_eq!(undone["leafUuid"], Y);
+    register(id, ticks);
+    assert_eq!(env.run(&["undo", &path, "--json"]).code(4).json()["refusal"]["code"], "lease-held");
+}

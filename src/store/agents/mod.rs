@@ -1,3 +1,4 @@
 //! Where each agent keeps its sessions, its own lease, and its live owners. One module an agent.
 
+pub mod claude;
 pub mod qwen;

@@ -189,7 +189,7 @@ pub fn all_chats(projects: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Names and paths in a folder; none if it is not there. Names that are not Unicode are none of the client's.
-pub(super) fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+pub(in crate::store::agents) fn entries(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     let list = match fs::read_dir(dir) {
         Ok(list) => list,
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
