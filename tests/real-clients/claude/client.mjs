@@ -153,7 +153,7 @@ function added(path, before) {
 /** The messages of a linear transcript, as the client stores them. */
 function conversationOf(path) {
   return records(readFileSync(path))
-    .filter((record) => record.message !== undefined)
+    .filter((record) => record.uuid !== undefined && record.message !== undefined)
     .map(({ uuid, type, message }) => ({ uuid, type, message }));
 }
 
