@@ -1,14 +1,50 @@
 //! What the client would refuse, or what it would make of a seed that a person did not choose.
 
+use std::io;
+
+use memchr::memmem;
 use serde_json::json;
 
 use super::simulate::first_loaded;
 use crate::{
+    dialect::jsonl::members::{last, members},
     record::Turn,
     refusal::{Code, Refusal},
     topology::Chain,
-    transcript::{Flags, IdIx, Transcript},
+    transcript::{Flags, IdIx, Source, Transcript},
 };
+
+/// The first line with a compaction that keeps messages: the client puts those between the summary and what follows,
+/// whatever their parents are, and loads nothing else that stands before (measured with 2.1.197 and 2.1.332). Our
+/// rules do not have that yet, and a seed made without it would lose messages without a word.
+pub(super) fn keeping_compaction(t: &Transcript, source: &dyn Source) -> io::Result<Option<u32>> {
+    for record in t.records.iter().filter(|r| r.flags.has(Flags::COMPRESSION)) {
+        let line = source.bytes(record.span)?;
+        if memmem::find(&line, b"preserved").is_some() && keeps_messages(&line) {
+            return Ok(Some(record.line));
+        }
+    }
+    Ok(None)
+}
+
+fn keeps_messages(line: &[u8]) -> bool {
+    let Some(found) = members(line) else { return false };
+    let Some(metadata) = last(&found, "compactMetadata") else { return false };
+    let inner = members(&line[metadata.clone()]).unwrap_or_default();
+    inner.iter().any(|m| m.key == "preservedMessages" || m.key == "preservedSegment")
+}
+
+/// The refusal for such a session.
+pub(super) fn keeps(line: u32) -> Box<Refusal> {
+    Box::new(
+        Refusal::new(
+            Code::SeedUnsupported,
+            format!("line {line} is a compaction that keeps messages; seeds of such a session are not known yet"),
+        )
+        .hint("what `inspect` says of the client's own pick does not hold there either; use the client's own `/branch` or `/rewind`")
+        .detail(json!({"line": line})),
+    )
+}
 
 pub(super) fn check(t: &Transcript, chain: &Chain, in_place: bool) -> Result<Vec<String>, Box<Refusal>> {
     let Some(&leaf) = chain.uuids.last() else { return Ok(Vec::new()) };

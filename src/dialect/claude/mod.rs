@@ -97,7 +97,9 @@ impl Dialect for Claude {
         chain: &Chain,
         in_place: bool,
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>> {
-        let _ = source;
-        Ok(check::check(t, chain, in_place))
+        Ok(match check::keeping_compaction(t, source)? {
+            Some(line) => Err(check::keeps(line)),
+            None => check::check(t, chain, in_place),
+        })
     }
 }
