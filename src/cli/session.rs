@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     args::{AgentArg, Global},
-    output, prompt,
+    host, output, prompt,
 };
 use crate::{
     dialect::{self, Client, Dialect},
@@ -141,7 +141,7 @@ impl Surroundings {
     pub fn new() -> Result<Surroundings> {
         let dot = Path::new(".");
         Ok(Surroundings {
-            env: Env::read(|name| std::env::var_os(name)),
+            env: host::environment(),
             cwd: dot.canonicalize().map_err(Error::io("resolve", dot))?,
             interactive: prompt::require_terminal().is_ok(),
         })

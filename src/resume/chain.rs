@@ -137,8 +137,19 @@ pub fn land(
     expected: &[RecordId],
     allow_gap: bool,
 ) -> io::Result<std::result::Result<Landing, String>> {
-    let t = dialect.read(source)?;
-    let resumed = match dialect.simulate(&t, source, client)? {
+    land_on(dialect, &dialect.read(source)?, source, client, expected, allow_gap)
+}
+
+/// [`land`] on a transcript that was read already, with the source that it was read from.
+pub(super) fn land_on(
+    dialect: &dyn Dialect,
+    t: &Transcript,
+    source: &dyn Source,
+    client: &Client,
+    expected: &[RecordId],
+    allow_gap: bool,
+) -> io::Result<std::result::Result<Landing, String>> {
+    let resumed = match dialect.simulate(t, source, client)? {
         Simulated::Refuses(why) => return Ok(Err(format!("the client would refuse the file: {why}"))),
         Simulated::Resumes(resumed) => resumed,
     };
@@ -151,8 +162,8 @@ pub fn land(
             t.id(gap.child)
         )));
     }
-    let mut history = resumed.history.clone();
-    trim_neutral(&t, &mut history);
+    let mut history = resumed.history;
+    trim_neutral(t, &mut history);
     let same = history.len() == expected.len()
         && history.iter().zip(expected).all(|(id, expected)| t.ids.find(expected.as_str()) == Some(*id));
     if !same {

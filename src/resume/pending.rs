@@ -2,8 +2,6 @@
 
 use std::io;
 
-use serde_json::json;
-
 use crate::{
     record::{RecordId, RecordKind, Turn},
     refusal::{Refusal, Result},
@@ -192,16 +190,4 @@ pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
     let short: String = decided.choice.leaf.as_str().chars().take(8).collect();
     let base: String = base.chars().take(80).collect();
     Ok(format!("{base} (branch {short})"))
-}
-
-/// Facts of a fault after which bytes may be left.
-pub(super) fn raced(path: &std::path::Path, why: &str, offset: u64, bytes: u64) -> crate::refusal::Fault {
-    crate::refusal::Fault::new(
-        crate::refusal::FaultCode::Raced,
-        format!(
-            "somebody else wrote to `{}` at the same time: {why}; our {bytes} bytes went to offset {offset}",
-            path.display()
-        ),
-    )
-    .detail(json!({"path": path.display().to_string(), "offset": offset, "bytes": bytes, "reason": why}))
 }

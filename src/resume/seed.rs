@@ -29,7 +29,7 @@ use crate::{
         ledger::entry::{AnchorRecord, SeedRecord},
         signals,
         snapshot::{Growth, Snapshot},
-        writer::Appender,
+        writer::{Appender, raced},
     },
     transcript::{Appended, Source, Transcript},
 };
@@ -68,8 +68,9 @@ fn lands_already(session: &Session, request: &Request, chain: &Seedable) -> Resu
     if expected.is_empty() {
         return Ok(None);
     }
-    let landed = chain::land(session.dialect(), &session.snapshot, &client, &expected, request.allow_gap)
-        .map_err(Error::io("read", &session.snapshot.path))?;
+    let (dialect, snapshot) = (session.dialect(), &session.snapshot);
+    let landed = chain::land_on(dialect, t, snapshot, &client, &expected, request.allow_gap)
+        .map_err(Error::io("read", &snapshot.path))?;
     Ok(landed.ok())
 }
 
@@ -456,7 +457,7 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
         .map_err(Error::io("read", path))?;
         if let Err(why) = landed {
             let bytes = anchor.bytes.len() as u64;
-            return Err(pending::raced(path, &why, anchor.offset, bytes).into());
+            return Err(raced(path, &why, anchor.offset, bytes).into());
         }
     } else if plan.standing.is_none() {
         return Err(Fault::new(FaultCode::Damaged, "an in-place plan without an anchor").into());

@@ -56,6 +56,18 @@ impl Times {
     }
 }
 
+/// The fault of a write beside which somebody else wrote: what is ours and where.
+pub fn raced(path: &Path, why: &str, offset: u64, bytes: u64) -> Fault {
+    Fault::new(
+        FaultCode::Raced,
+        format!(
+            "somebody else wrote to `{}` at the same time: {why}; our {bytes} bytes went to offset {offset}",
+            path.display()
+        ),
+    )
+    .detail(json!({"path": path.display().to_string(), "offset": offset, "bytes": bytes, "reason": why}))
+}
+
 impl Appender {
     /// Opens the transcript of a snapshot for appending. The snapshot was checked just before.
     ///
@@ -240,15 +252,7 @@ impl Appender {
     }
 
     fn raced(&self, why: &str, offset: u64, bytes: u64) -> Error {
-        Fault::new(
-            FaultCode::Raced,
-            format!(
-                "somebody else wrote to `{}` at the same time: {why}; our {bytes} bytes went to offset {offset}",
-                self.path.display()
-            ),
-        )
-        .detail(json!({"path": self.path.display().to_string(), "offset": offset, "bytes": bytes, "reason": why}))
-        .into()
+        raced(&self.path, why, offset, bytes).into()
     }
 
     fn digest_of_content(&self) -> Result<blake3::Hasher> {
