@@ -37,3 +37,4 @@ pub mod selection;
 pub mod store;
 pub mod topology;
 pub mod transcript;
+pub mod turns;

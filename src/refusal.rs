@@ -66,6 +66,18 @@ pub enum Code {
     ManagedLog,
     /// A storage format we do not know.
     UnsupportedVersion,
+    /// The turn has not ended, by its log.
+    TurnOpen,
+    /// The turn was never closed, and the log went on.
+    TurnUnclosed,
+    /// A tool call or a question was still open when the turn was closed.
+    ActiveAuthority,
+    /// A later turn was closed by the same commit.
+    BoundaryShared,
+    /// No record proves where a turn ended.
+    HistoryUnverifiable,
+    /// No such turn.
+    UnknownTurn,
     /// The operation id was used for another request.
     OperationConflict,
     /// No such operation is recorded.
@@ -86,7 +98,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Code; 36] = [
+    pub const ALL: [Code; 42] = [
         Code::LeaseHeld,
         Code::LeaseUnverifiable,
         Code::SnapshotChanged,
@@ -115,6 +127,12 @@ impl Code {
         Code::MixedSessionIds,
         Code::ManagedLog,
         Code::UnsupportedVersion,
+        Code::TurnOpen,
+        Code::TurnUnclosed,
+        Code::ActiveAuthority,
+        Code::BoundaryShared,
+        Code::HistoryUnverifiable,
+        Code::UnknownTurn,
         Code::OperationConflict,
         Code::OperationUnknown,
         Code::LedgerNewer,
@@ -156,6 +174,12 @@ impl Code {
             Code::MixedSessionIds => "mixed-session-ids",
             Code::ManagedLog => "managed-log",
             Code::UnsupportedVersion => "unsupported-version",
+            Code::TurnOpen => "turn-open",
+            Code::TurnUnclosed => "turn-unclosed",
+            Code::ActiveAuthority => "active-authority",
+            Code::BoundaryShared => "boundary-shared",
+            Code::HistoryUnverifiable => "history-unverifiable",
+            Code::UnknownTurn => "unknown-turn",
             Code::OperationConflict => "operation-conflict",
             Code::OperationUnknown => "operation-unknown",
             Code::LedgerNewer => "ledger-newer",

@@ -10,6 +10,7 @@ use crate::{
     refusal::Refusal,
     topology::{Chain, Gap},
     transcript::{IdIx, Source, Transcript},
+    turns::Turns,
 };
 
 pub mod claude;
@@ -95,6 +96,16 @@ pub trait Dialect: Sync + Send {
         chain: &Chain,
         in_place: bool,
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>>;
+
+    /// The turns that the records tell of, in the order of the log, and which of them they prove to have ended. The
+    /// dialect states its rule and where it comes from. Without a rule nothing is proved.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn turns(&self, t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
+        let _ = (t, source);
+        Ok(Turns::default())
+    }
 }
 
 /// The dialect of an agent.

@@ -15,6 +15,7 @@ const PURE: &[&str] = &[
     "topology/",
     "policy/",
     "turns.rs",
+    "turns/",
 ];
 
 /// (where, what may not be named there)
