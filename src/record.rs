@@ -107,3 +107,14 @@ pub enum Classification {
     /// Both.
     MixedRewind,
 }
+
+/// Whether a character could steer a terminal, reorder or hide text: controls (C0, DEL, C1), bidirectional controls,
+/// line and paragraph separators, and characters without any glyph (zero-width space, joiners of words, soft hyphen,
+/// byte order mark, interlinear annotation, tags). The joiners of emoji and of scripts (ZWJ, ZWNJ) and variation
+/// selectors belong to ordinary writing.
+pub fn is_hazard(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}

@@ -62,7 +62,7 @@ pub enum Digest {
 /// # Errors
 /// `session-unknown`, `session-ambiguous`, `agent-unknown`, `unsafe-path`, `io`.
 pub fn open(global: &Global, session: Option<&str>, digest: Digest) -> Result<Opened> {
-    let found = Surroundings::new()?.resolve(session)?;
+    let found = Surroundings::new(global)?.resolve(session)?;
     open_at(global, found.path, digest)
 }
 
@@ -98,7 +98,7 @@ pub struct Glance {
 pub fn glance(global: &Global, session: Option<&str>, found: Option<PathBuf>) -> Result<Glance> {
     let path = match found {
         Some(path) => path,
-        None => Surroundings::new()?.resolve(session)?.path,
+        None => Surroundings::new(global)?.resolve(session)?.path,
     };
     let agent = agent(global.agent, &path)?;
     let dialect = dialect::of(agent);
@@ -131,6 +131,8 @@ pub struct Surroundings {
     pub cwd: PathBuf,
     /// Whether stdin and stderr are a terminal.
     pub interactive: bool,
+    /// Whose sessions are looked for, if it was said.
+    pub agent: Option<Agent>,
 }
 
 impl Surroundings {
@@ -138,18 +140,23 @@ impl Surroundings {
     ///
     /// # Errors
     /// `io` if there is no working directory any more.
-    pub fn new() -> Result<Surroundings> {
+    pub fn new(global: &Global) -> Result<Surroundings> {
         let dot = Path::new(".");
         Ok(Surroundings {
             env: host::environment(),
             cwd: dot.canonicalize().map_err(Error::io("resolve", dot))?,
             interactive: prompt::require_terminal().is_ok(),
+            agent: match global.agent {
+                AgentArg::Claude => Some(Agent::Claude),
+                AgentArg::Qwen => Some(Agent::Qwen),
+                AgentArg::Auto | AgentArg::Reasonix => None,
+            },
         })
     }
 
     /// For `store::sessions`.
     pub fn sessions(&self) -> SessionContext<'_> {
-        SessionContext { env: &self.env, cwd: &self.cwd, interactive: self.interactive }
+        SessionContext { env: &self.env, cwd: &self.cwd, agent: self.agent, interactive: self.interactive }
     }
 
     /// The session that was named; without a name, the newest one of this project if a person sees that.

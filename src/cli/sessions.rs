@@ -64,7 +64,7 @@ struct Pick {
 
 /// Prints the list.
 pub fn run(global: &Global, args: &SessionsArgs) -> Result<ExitCode> {
-    let around = Surroundings::new()?;
+    let around = Surroundings::new(global)?;
     let found = sessions::list(&around.sessions(), args.all)?;
     let rows: Vec<Row> = found.into_iter().map(|info| row(global, info)).collect();
     if global.json {
@@ -86,7 +86,7 @@ const COUNTED: usize = 50;
 /// # Errors
 /// `session-unknown`, `not-a-terminal`, `prompt-cancelled`, `io`.
 pub fn ask(global: &Global) -> Result<PathBuf> {
-    let around = Surroundings::new()?;
+    let around = Surroundings::new(global)?;
     let mut found = sessions::list(&around.sessions(), false)?;
     found.retain(|info| !info.archived);
     if found.len() < 2 {
@@ -94,15 +94,17 @@ pub fn ask(global: &Global) -> Result<PathBuf> {
     }
     let now = Timestamp::now();
     let counted = found.len() <= COUNTED;
+    let mixed = found.iter().any(|info| info.agent != found[0].agent);
     let choice = |info: &SessionInfo| {
         let text = sessions::text_of(&info.path, info.agent);
         let opened = || session::open_at(global, info.path.clone(), Digest::Skip)?.inspect();
         let leaves = if counted { opened().ok() } else { None };
+        let text = text.title.or(text.first_prompt).unwrap_or_default();
         SessionChoice {
             session_id: info.session_id.clone(),
             age: age(Some(info.modified), now),
             leaves: leaves.map(|inspection| inspection.branches.len() as u64),
-            text: text.title.or(text.first_prompt).unwrap_or_default(),
+            text: if mixed { format!("{}: {text}", info.agent.name()) } else { text },
         }
     };
     let choices: Vec<SessionChoice> = found.iter().map(choice).collect();
@@ -130,6 +132,7 @@ fn row(global: &Global, info: SessionInfo) -> Row {
     // One file that cannot be read is no reason to hide the others.
     match session::open_at(global, info.path, Digest::Skip).and_then(|opened| opened.inspect()) {
         Ok(inspection) => {
+            row.agent = inspection.agent;
             row.leaves = Some(inspection.branches.len() as u64);
             let stale = !worries(&inspection).is_empty();
             row.client_pick = inspection.client_pick.map(|pick| Pick { leaf_uuid: pick.leaf_uuid, stale });
@@ -141,9 +144,12 @@ fn row(global: &Global, info: SessionInfo) -> Row {
 
 fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
     let id_width = id_width(rows);
+    let mixed = rows.iter().any(|row| row.agent != rows[0].agent);
+    let agent = |name: &str| if mixed { format!("{}  ", pad(name, 6)) } else { String::new() };
     let heading = format!(
-        "{}  {}  {}  {}  ABOUT",
+        "{}  {}{}  {}  {}  ABOUT",
         pad("ID", id_width),
+        agent("AGENT"),
         pad("WRITTEN", 8),
         pad("SIZE", 8),
         pad("BRANCHES", 8)
@@ -164,8 +170,9 @@ fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
         let archived = if row.archived { "(archived) " } else { "" };
         let about = row.title.as_deref().or(row.first_prompt.as_deref()).unwrap_or_default();
         let line = format!(
-            "{}  {}  {}  {}  {archived}",
+            "{}  {}{}  {}  {}  {archived}",
             pad(&id, id_width),
+            agent(row.agent.name()),
             pad(&age(Some(row.modified), now), 8),
             pad(&size(row.bytes), 8),
             pad(&format!("{branches:>6} {mark}"), 8),

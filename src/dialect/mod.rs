@@ -9,7 +9,7 @@ use crate::{
     record::{Agent, RecordId},
     refusal::Refusal,
     topology::{Chain, Gap},
-    transcript::{IdIx, Source, Transcript},
+    transcript::{Flags, IdIx, Source, Transcript},
     turns::Turns,
 };
 
@@ -39,6 +39,21 @@ pub trait Dialect: Sync + Send {
 
     /// Decodes what a summary needs of one record.
     fn decode(&self, bytes: &[u8]) -> Decoded;
+
+    /// The title that the session has in the client's list, where one was given to it: not blank. Text of the
+    /// conversation.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn title(&self, t: &Transcript, source: &dyn Source) -> io::Result<Option<String>> {
+        for record in t.records.iter().rev().filter(|r| r.flags.has(Flags::TITLE)) {
+            let title = self.decode(&source.bytes(record.span)?).title;
+            if title.as_ref().is_some_and(|title| !title.trim().is_empty()) {
+                return Ok(title);
+            }
+        }
+        Ok(None)
+    }
 
     /// What the client itself would resume, given exactly these bytes (the client simulation).
     ///

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    record::{RecordId, RecordKind, Turn},
+    record::{RecordId, RecordKind, Turn, is_hazard},
     refusal::{Refusal, Result},
     resume::{Answer, Host, operation::Operation, pipeline::Decided, seed::Plan},
     store::{
@@ -166,13 +166,7 @@ pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
     let decode = |record: &crate::transcript::Record| -> io::Result<_> {
         Ok(dialect.decode(&session.snapshot.bytes(record.span)?))
     };
-    let mut base = None;
-    for record in t.records.iter().rev().filter(|r| r.flags.has(Flags::TITLE)) {
-        base = decode(record)?.title;
-        if base.is_some() {
-            break;
-        }
-    }
+    let mut base = dialect.title(t, &session.snapshot)?;
     if base.is_none() {
         let first = t.records.iter().find(|r| r.kind == RecordKind::User && !r.flags.has(Flags::SYNTHETIC));
         base = match first {
@@ -181,6 +175,8 @@ pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
         };
     }
     let base = base.unwrap_or_else(|| session.inspection.session_id.clone());
+    // It goes to the client's list of sessions, which may print it as it is.
+    let base: String = base.chars().map(|c| if is_hazard(c) { ' ' } else { c }).collect();
     let base = base.split_whitespace().collect::<Vec<_>>().join(" ");
     // A twin of a twin does not pile up suffixes.
     let base = match base.rfind(" (branch ") {

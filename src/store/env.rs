@@ -17,6 +17,8 @@ pub struct Env {
     pub qwen_runtime_dir: Option<PathBuf>,
     /// `QWEN_HOME`.
     pub qwen_home: Option<PathBuf>,
+    /// `CLAUDE_CONFIG_DIR`.
+    pub claude_config_dir: Option<PathBuf>,
     /// `OFFSHOOT_POLICY`.
     pub policy: Option<PathBuf>,
     /// Whether `NO_COLOR` is set to anything.
@@ -38,6 +40,7 @@ impl Env {
             home: path("HOME").or_else(|| if cfg!(windows) { path("USERPROFILE") } else { None }),
             qwen_runtime_dir: path("QWEN_RUNTIME_DIR"),
             qwen_home: path("QWEN_HOME"),
+            claude_config_dir: path("CLAUDE_CONFIG_DIR"),
             policy: path("OFFSHOOT_POLICY"),
             no_color: get("NO_COLOR").is_some(),
             fault_point: get("OFFSHOOT_FAULT_POINT").and_then(|v| v.into_string().ok()),

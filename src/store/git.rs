@@ -1,6 +1,9 @@
-//! The branch that a project folder is on, read from its files; git itself is not run.
+//! The branch that a project folder is on, and the worktrees of its repository, read from files; git itself is not run.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::file::read_small;
 
@@ -14,6 +17,46 @@ pub fn current_branch(dir: &Path) -> Option<String> {
     let head = text(&git_dir(&dot_git)?.join("HEAD"))?;
     let branch = head.trim_end().strip_prefix("ref: refs/heads/")?;
     (!branch.is_empty()).then(|| branch.to_owned())
+}
+
+/// No repository has more worktrees than are looked at here.
+const MOST_WORKTREES: usize = 1000;
+
+/// A folder in a repository, seen from all worktrees of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worktrees {
+    /// The folder, from the root of its worktree.
+    pub below: PathBuf,
+    /// The roots of all worktrees that the repository knows, this one first. They need not be there any more.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Worktrees {
+    /// Those of the repository that `dir`, a path without symlinks, lies in; none outside of one.
+    pub fn of(dir: &Path) -> Option<Worktrees> {
+        let root = dir.ancestors().find(|d| d.join(".git").exists())?;
+        let git = git_dir(&root.join(".git"))?;
+        let common =
+            text(&git.join("commondir")).map_or_else(|| git.clone(), |named| git.join(named.trim_end()));
+        let common = common.canonicalize().ok()?;
+        let mut roots = vec![root.to_owned()];
+        let mut add = |found: Option<&Path>| {
+            if let Some(found) = found.filter(|f| !roots.iter().any(|r| r == f)) {
+                roots.push(found.to_owned());
+            }
+        };
+        add(common.parent().filter(|_| common.ends_with(".git")));
+        for entry in
+            fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten().take(MOST_WORKTREES)
+        {
+            let Some(named) = text(&entry.path().join("gitdir")) else { continue };
+            let dot_git = entry.path().join(named.trim_end());
+            // The file is gone with a worktree that was removed by hand.
+            let tree = dot_git.parent().map(|tree| tree.canonicalize().unwrap_or_else(|_| tree.to_owned()));
+            add(tree.as_deref());
+        }
+        Some(Worktrees { below: dir.strip_prefix(root).ok()?.to_owned(), roots })
+    }
 }
 
 /// A worktree has a file `.git` that names the folder.

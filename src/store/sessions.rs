@@ -13,13 +13,16 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    agents::qwen::{
-        QwenDirs,
-        home::{self, SessionFile},
+    agents::{
+        claude::{ClaudeDirs, home::Project},
+        qwen::{
+            QwenDirs,
+            home::{self, SessionFile},
+        },
     },
     env::Env,
     file::FileSource,
-    lease,
+    lease, snapshot,
 };
 use crate::{
     dialect::{self, Dialect},
@@ -44,6 +47,8 @@ pub struct SessionContext<'a> {
     pub env: &'a Env,
     /// The working directory, which is the current project.
     pub cwd: &'a Path,
+    /// Only sessions of this agent; of all that are known if it is none.
+    pub agent: Option<Agent>,
     /// Whether there is a person who sees which session was taken. Without one, nothing is taken that was not named,
     /// unless there is only one.
     pub interactive: bool,
@@ -52,8 +57,8 @@ pub struct SessionContext<'a> {
 /// A session that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRef {
-    /// Whose session it is.
-    pub agent: Agent,
+    /// Whose session it is, by where it lies or by its records; none if they say nothing.
+    pub agent: Option<Agent>,
     /// The transcript, without symlinks in its folders.
     pub path: PathBuf,
     /// The id by the file's name; none if the name is no id (what the records say is another matter).
@@ -90,34 +95,82 @@ pub struct SessionText {
 
 /// The sessions of the current project, or of all projects of this user, newest first.
 ///
+/// Qwen Code's are of the project whose folder they lie in, Claude Code's of that which their records name ([`Project`]).
+///
 /// # Errors
 /// `usage` if nothing says where sessions lie; `io`.
 pub fn list(ctx: &SessionContext<'_>, all: bool) -> Result<Vec<SessionInfo>> {
-    let dirs = QwenDirs::from_env(ctx.env, ctx.cwd)?;
-    let folders = if all { home::all_chats(&dirs.projects())? } else { vec![dirs.chats_dir(ctx.cwd)] };
+    let mut found = candidates(ctx, all)?;
+    if !all {
+        let here = Here::of(ctx);
+        found.retain(|session| here.has(session));
+    }
+    Ok(found)
+}
+
+/// The sessions of all projects, newest first; without `all` those of Qwen Code in other folders may be left out.
+fn candidates(ctx: &SessionContext<'_>, all: bool) -> Result<Vec<SessionInfo>> {
+    let wanted = |agent| ctx.agent.is_none_or(|only| only == agent);
     let mut found = Vec::new();
-    for folder in folders {
-        for SessionFile { session_id, path, archived } in home::sessions_in(&folder)? {
-            // Gone since the folder was read.
-            let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-            found.push(SessionInfo {
-                agent: Agent::Qwen,
-                session_id,
-                path,
-                modified: modified(&meta),
-                bytes: meta.len(),
-                archived,
-            });
+    // Gone since the folder was read: no meta data.
+    let mut add = |agent, session_id, path: PathBuf, archived| {
+        if let Ok(meta) = fs::symlink_metadata(&path) {
+            let (modified, bytes) = (modified(&meta), meta.len());
+            found.push(SessionInfo { agent, session_id, path, modified, bytes, archived });
+        }
+    };
+    let claude = ClaudeDirs::from_env(ctx.env, ctx.cwd).filter(|_| wanted(Agent::Claude));
+    if let Some(dirs) = &claude {
+        for session in dirs.sessions()? {
+            add(Agent::Claude, session.session_id, session.path, false);
         }
     }
-    found.sort_by(|a, b| (Reverse(a.modified), &a.session_id).cmp(&(Reverse(b.modified), &b.session_id)));
+    match QwenDirs::from_env(ctx.env, ctx.cwd) {
+        _ if !wanted(Agent::Qwen) => {}
+        Ok(dirs) => {
+            let folders =
+                if all { home::all_chats(&dirs.projects())? } else { vec![dirs.chats_dir(ctx.cwd)] };
+            for folder in folders {
+                for SessionFile { session_id, path, archived } in home::sessions_in(&folder)? {
+                    add(Agent::Qwen, session_id, path, archived);
+                }
+            }
+        }
+        Err(e) if claude.is_none() => return Err(e),
+        // Claude Code's home is known by its own variable.
+        Err(_) => {}
+    }
+    found.sort_by(|a, b| {
+        (Reverse(a.modified), &a.session_id, &a.path).cmp(&(Reverse(b.modified), &b.session_id, &b.path))
+    });
     Ok(found)
+}
+
+/// What the current project is to each agent.
+struct Here {
+    chats: Option<PathBuf>,
+    project: Project,
+}
+
+impl Here {
+    fn of(ctx: &SessionContext<'_>) -> Here {
+        let chats = QwenDirs::from_env(ctx.env, ctx.cwd).ok().map(|dirs| dirs.chats_dir(ctx.cwd));
+        Here { chats, project: Project::of(ctx.cwd) }
+    }
+
+    fn has(&self, session: &SessionInfo) -> bool {
+        match session.agent {
+            Agent::Claude => self.project.has_session(&session.path),
+            Agent::Qwen => self.chats.as_ref().is_some_and(|chats| session.path.starts_with(chats)),
+        }
+    }
 }
 
 /// Finds the session that is meant: an existing path, else an id, else an unambiguous beginning of one with 4 or more
 /// characters; without any, the newest session of the current project.
 ///
-/// Ids are looked for in the current project first, then in all; archived sessions only where no other has the id.
+/// Ids are looked for in the current project first, then in all; archived sessions only where no other has the id. An id
+/// that two files have (of two agents, or in two project folders) is ambiguous wherever they lie.
 ///
 /// # Errors
 /// `session-unknown`, `session-ambiguous` with the candidates, `unsafe-path`, `usage`, `io`.
@@ -144,7 +197,7 @@ pub fn text_of(path: &Path, agent: Agent) -> SessionText {
     let dialect = dialect::of(agent);
     let head = Window::read(&source, 0, dialect);
     let tail = Window::read(&source, Source::len(&source).saturating_sub(WINDOW), dialect);
-    let title = |w: &Option<Window>| w.as_ref().and_then(|w| w.last_title(dialect));
+    let title = |w: &Option<Window>| w.as_ref().and_then(|w| dialect.title(&w.transcript, &w.bytes).ok()?);
     SessionText {
         title: title(&tail).or_else(|| title(&head)),
         first_prompt: head.as_ref().and_then(|w| w.first_prompt(dialect)),
@@ -156,31 +209,31 @@ fn by_path(path: &Path) -> Result<SessionRef> {
     let path = lease::canonical(path)?;
     let name = path.file_name().and_then(|n| n.to_str());
     let session_id = name.and_then(home::session_of_file_name).map(str::to_owned);
-    Ok(SessionRef { agent: Agent::Qwen, path, session_id })
+    Ok(SessionRef { agent: snapshot::agent_of(&path)?, path, session_id })
 }
 
 fn by_id(arg: &str, ctx: &SessionContext<'_>) -> Result<Option<SessionRef>> {
     if arg.len() < MIN_PREFIX || !arg.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
         return Ok(None);
     }
-    let here = list(ctx, false)?;
-    let everywhere = list(ctx, true)?;
+    let mut sessions = candidates(ctx, true)?;
+    sessions.retain(|s| s.session_id.starts_with(arg));
+    let here = Here::of(ctx);
     let exact = |s: &SessionInfo| s.session_id == arg;
-    let begins = |s: &SessionInfo| s.session_id.starts_with(arg);
+    let begins = |_: &SessionInfo| true;
     let tests: [&dyn Fn(&SessionInfo) -> bool; 2] = [&exact, &begins];
     for test in tests {
         for archived in [false, true] {
-            for sessions in [&here, &everywhere] {
-                let found: Vec<_> = sessions.iter().filter(|s| s.archived == archived && test(s)).collect();
-                match found.as_slice() {
-                    [] => {}
-                    [one] => return Ok(Some(reference(one)?)),
-                    several => {
-                        let message = format!("`{arg}` could be any of {} sessions", several.len());
-                        return Err(ambiguous(message, several));
-                    }
-                }
+            let named: Vec<_> = sessions.iter().filter(|s| s.archived == archived && test(s)).collect();
+            let of_project: Vec<_> = named.iter().copied().filter(|s| here.has(s)).collect();
+            let pool = if of_project.is_empty() { &named } else { &of_project };
+            let Some(first) = pool.first() else { continue };
+            if pool.iter().any(|s| s.session_id != first.session_id) {
+                let message = format!("`{arg}` could be any of {} sessions", pool.len());
+                return Err(ambiguous(message, pool));
             }
+            let places: Vec<_> = named.iter().copied().filter(|s| s.session_id == first.session_id).collect();
+            return if places.len() == 1 { reference(first).map(Some) } else { Err(several_places(&places)) };
         }
     }
     Ok(None)
@@ -210,7 +263,7 @@ fn newest(ctx: &SessionContext<'_>) -> Result<SessionRef> {
 
 fn reference(session: &SessionInfo) -> Result<SessionRef> {
     let path = lease::canonical(&session.path)?;
-    Ok(SessionRef { agent: session.agent, path, session_id: Some(session.session_id.clone()) })
+    Ok(SessionRef { agent: Some(session.agent), path, session_id: Some(session.session_id.clone()) })
 }
 
 fn unknown(arg: &str) -> Error {
@@ -226,6 +279,25 @@ fn unknown(arg: &str) -> Error {
 }
 
 fn ambiguous(message: String, candidates: &[&SessionInfo]) -> Error {
+    let first: Vec<_> = candidates.iter().take(3).map(|s| format!("`{}`", s.session_id)).collect();
+    several(message, &first, "name one of them by its id", candidates)
+}
+
+/// One id, several files.
+fn several_places(places: &[&SessionInfo]) -> Error {
+    let message = format!("session `{}` exists in {} places", places[0].session_id, places.len());
+    let first: Vec<_> =
+        places.iter().take(3).map(|s| format!("`{}` ({})", s.path.display(), s.agent.name())).collect();
+    let agents = places.iter().any(|s| s.agent != places[0].agent);
+    let hint = if agents {
+        "name one of them by its path, or the agent with `--agent`"
+    } else {
+        "name one of them by its path"
+    };
+    several(message, &first, hint, places)
+}
+
+fn several(message: String, first: &[String], hint: &str, candidates: &[&SessionInfo]) -> Error {
     let listed: Vec<_> = candidates
         .iter()
         .take(MAX_LISTED)
@@ -234,11 +306,10 @@ fn ambiguous(message: String, candidates: &[&SessionInfo]) -> Error {
                 "modifiedAt": s.modified.to_string()})
         })
         .collect();
-    let first: Vec<_> = candidates.iter().take(3).map(|s| format!("`{}`", s.session_id)).collect();
     let more = candidates.len().saturating_sub(first.len());
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Refusal::new(Code::SessionAmbiguous, format!("{message}: {}{and_more}", first.join(", ")))
-        .hint("name one of them by its id")
+        .hint(hint)
         .detail(json!({"candidates": listed, "more": candidates.len().saturating_sub(MAX_LISTED)}))
         .into()
 }
@@ -268,11 +339,6 @@ impl Window {
 
     fn decode(&self, record: &crate::transcript::Record, dialect: &dyn Dialect) -> Option<dialect::Decoded> {
         Some(dialect.decode(&self.bytes.bytes(record.span).ok()?))
-    }
-
-    fn last_title(&self, dialect: &dyn Dialect) -> Option<String> {
-        let titles = self.transcript.records.iter().rev().filter(|r| r.flags.has(Flags::TITLE));
-        titles.filter_map(|r| self.decode(r, dialect)?.title).find(|t| !t.trim().is_empty())
     }
 
     fn first_prompt(&self, dialect: &dyn Dialect) -> Option<String> {

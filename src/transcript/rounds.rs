@@ -21,6 +21,8 @@ pub struct Rounds {
     pub logical: Vec<(RecordIx, IdIx)>,
     /// Lines that keep the state of files for one record, in file order.
     pub snapshots: Vec<FileSnapshot>,
+    /// The last line of each kind that gives the session a title, in the order in which the kinds count.
+    pub titles: [Option<Span>; 3],
     /// The last pin of the file.
     pub pin: Option<Pin>,
     /// The first line that is the JSON value `null`.

@@ -50,7 +50,7 @@ impl Home {
     }
 
     fn resolve(&self, arg: Option<&str>, interactive: bool) -> Result<SessionRef> {
-        sessions::resolve(arg, &SessionContext { env: &self.env, cwd: &self.cwd, interactive })
+        sessions::resolve(arg, &SessionContext { env: &self.env, cwd: &self.cwd, agent: None, interactive })
     }
 
     fn id(&self, arg: Option<&str>) -> Option<String> {
@@ -232,4 +232,177 @@ fn all_means_every_project_and_commands_take_ids() {
     assert_eq!(inspection["branches"][0]["leafUuid"], "a");
     let none = home.test.run(&["inspect", "--json"]).code(3).json();
     assert_eq!(none["refusal"]["code"], "session-unknown");
+}
+
+impl Home {
+    /// Writes a session of Claude Code in a folder whose name says nothing.
+    fn claude(&self, folder: &str, id: &str, hours: u64, text: &str) -> PathBuf {
+        let path =
+            PathBuf::from(self.test.write(&format!("home/.claude/projects/{folder}/{id}.jsonl"), text));
+        let then = SystemTime::now() - Duration::from_secs(hours * 3600);
+        File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+        path
+    }
+
+    /// Two prompts of which the second is a rewind of the first, written in `cwd`.
+    fn rewound(&self, cwd: &Path, titles: &str) -> String {
+        let said = |uuid: &str, kind: &str, text: &str, parent: Value| {
+            json!({"parentUuid": parent, "isSidechain": false, "type": kind, "uuid": uuid, "cwd": cwd,
+                "timestamp": format!("2026-01-01T00:00:0{}.000Z", &uuid[1..]), "sessionId": "s", "version": "2.1.332",
+                "message": {"role": kind, "content": [{"type": "text", "text": text}]}})
+        };
+        let lines = [
+            json!({"type": "mode", "mode": "default", "sessionId": "s"}),
+            said("p1", "user", "fix\n the\u{1b}[31m lexer", Value::Null),
+            said("r1", "assistant", "which one?", json!("p1")),
+            said("p2", "user", "this one", json!("r1")),
+            said("p3", "user", "that one", json!("r1")),
+        ];
+        lines.map(|line| format!("{line}\n")).concat() + titles
+    }
+}
+
+#[test]
+fn claude_sessions_are_found_by_what_their_records_say() {
+    let home = Home::new();
+    let here = home.rewound(&home.cwd, "");
+    home.claude("-any-folder", A, 3, &here);
+    home.claude("-any-folder", B, 2, &home.rewound(Path::new("/elsewhere"), ""));
+    // What lies beside sessions and is none.
+    home.claude("-any-folder", "agent-01234567", 0, &here);
+    home.claude("-any-folder", &format!("{A}/subagents/agent-0123456789abcdef0"), 0, &here);
+    let folder = home.test.path(&format!("home/.claude/projects/-any-folder/{C}.jsonl"));
+    fs::create_dir(&folder).unwrap();
+    assert_eq!(home.id(None).as_deref(), Some(A), "the only one of this project");
+    assert_eq!(home.id(Some("aaaa2")).as_deref(), Some(B), "of another project");
+    assert_eq!(home.refused(Some(C), true), "session-unknown");
+    fs::remove_dir(folder).unwrap();
+    // No record says where it was written.
+    home.claude("-any-folder", C, 0, "");
+    assert_eq!(home.id(None).as_deref(), Some(A));
+    assert_eq!(home.id(Some("cccc")).as_deref(), Some(C));
+
+    let found = home.test.run(&["inspect", "aaaa1", "--json"]).code(0).json();
+    assert_eq!((&found["agent"], found["branches"].as_array().unwrap().len()), (&json!("claude"), 2));
+    let chosen = home.test.run(&["resume", "aaaa1", "--leaf", "p2", "--json"]).code(0).json();
+    assert_eq!(chosen["command"][0], "claude");
+    let child = chosen["seed"]["sessionId"].as_str().unwrap();
+    assert_eq!(home.id(Some(child)).as_deref(), Some(child));
+}
+
+#[test]
+fn a_large_first_record_does_not_hide_the_project() {
+    let home = Home::new();
+    let long = home.rewound(&home.cwd, "").replace("which one?", &"x".repeat(40_000));
+    let first = json!({"type": "user", "uuid": "p0", "parentUuid": null, "sessionId": "s",
+        "message": {"role": "user", "content": "y".repeat(300_000)}, "cwd": home.cwd});
+    home.claude("-any-folder", A, 1, &format!("{first}\n{long}"));
+    assert_eq!(home.id(None).as_deref(), Some(A));
+}
+
+#[test]
+fn the_variable_says_where_claude_sessions_lie() {
+    let home = Home::new();
+    home.claude("-any-folder", A, 1, &home.rewound(&home.cwd, ""));
+    let elsewhere = home.test.path("elsewhere");
+    fs::create_dir_all(elsewhere.join("projects/-p")).unwrap();
+    fs::write(elsewhere.join(format!("projects/-p/{B}.jsonl")), home.rewound(&home.cwd, "")).unwrap();
+    let list = |name: &str| {
+        let ran = home.test.command(&["sessions", "--json"]).env(name, &elsewhere).output().unwrap();
+        let ran = crate::support::Ran::from(ran).code(0).json();
+        ran["sessions"].as_array().unwrap().iter().map(|s| s["sessionId"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("CLAUDE_CONFIG_DIR"), [B]);
+    assert_eq!(list("NOTHING"), [A]);
+}
+
+#[test]
+fn one_id_in_two_places_is_ambiguous_and_both_are_named() {
+    let home = Home::new();
+    let text = home.rewound(&home.cwd, "");
+    let one = home.claude("-one", A, 1, &text);
+    let two = home.claude("-two", A, 2, &home.rewound(Path::new("/elsewhere"), ""));
+    let places = |arg: &str| {
+        let error = home.resolve(Some(arg), true).unwrap_err();
+        assert_eq!(error.code(), "session-ambiguous");
+        let document = error.to_json();
+        let candidates = document["refusal"]["detail"]["candidates"].as_array().unwrap().clone();
+        let places: Vec<_> =
+            candidates.iter().map(|c| c["transcript"].as_str().unwrap().to_owned()).collect();
+        assert!(places.iter().all(|p| error.to_string().contains(p.as_str())), "{error}");
+        places
+    };
+    let canonical = |path: &Path| fs::canonicalize(path).unwrap().display().to_string();
+    assert_eq!(places(A), [canonical(&one), canonical(&two)]);
+    assert_eq!(places("aaaa"), places(A));
+    fs::remove_file(two).unwrap();
+    assert_eq!(home.id(Some(A)).as_deref(), Some(A));
+
+    let qwen = home.session("-elsewhere/chats", A, 3, &record("a", None, says("hi")));
+    assert_eq!(places(A), [canonical(&one), qwen.display().to_string()]);
+    let told = home.test.run(&["inspect", A, "--agent", "qwen", "--json"]).code(0).json();
+    assert_eq!(told["agent"], "qwen");
+    let told = home.test.run(&["inspect", A]).code(3).stderr;
+    assert!(told.contains("exists in 2 places") && told.contains("--agent"), "{told}");
+}
+
+#[test]
+fn both_agents_sessions_are_listed_with_titles_and_stale_picks() {
+    let home = Home::new();
+    home.session(&home.chats(), C, 5, &record("a", None, says("hello")));
+    let older = "{\"type\":\"summary\",\"summary\":\"Made by an old client\",\"leafUuid\":\"r1\"}\n";
+    let made = "{\"type\":\"ai-title\",\"aiTitle\":\"Made by a model\",\"sessionId\":\"s\"}\n";
+    let chosen = "{\"type\":\"custom-title\",\"customTitle\":\"Chosen\",\"sessionId\":\"s\"}\n";
+    let pin = "{\"type\":\"last-prompt\",\"leafUuid\":\"p2\",\"sessionId\":\"s\"}\n";
+    home.claude("-any-folder", A, 1, &home.rewound(&home.cwd, &[chosen, made, older, pin].concat()));
+    home.claude("-any-folder", B, 2, &home.rewound(&home.cwd, &[made, older].concat()));
+    let document = home.test.run(&["sessions", "--json"]).code(0).json();
+    let rows = document["sessions"].as_array().unwrap();
+    let seen: Vec<_> =
+        rows.iter().map(|r| json!([r["agent"], r["sessionId"], r["title"], r["leaves"]])).collect();
+    assert_eq!(
+        seen,
+        [
+            json!(["claude", A, "Chosen", 2]),
+            json!(["claude", B, "Made by a model", 2]),
+            json!(["qwen", C, null, 1])
+        ]
+    );
+    assert_eq!(rows[0]["clientPick"], json!({"leafUuid": "p2", "stale": true}));
+    assert_eq!(
+        (&rows[0]["firstPrompt"], &rows[0]["bytes"].is_u64()),
+        (&json!("fix the\u{1b}[31m lexer"), &true)
+    );
+    let table = home.test.run(&["sessions"]).code(0).stdout;
+    assert!(
+        table.contains("AGENT") && table.contains("claude") && table.contains("Made by a model"),
+        "{table}"
+    );
+    assert!(table.lines().all(|l| l.chars().count() <= 80), "{table}");
+    let only = home.test.run(&["sessions", "--agent", "qwen"]).code(0).stdout;
+    assert!(!only.contains("AGENT") && !only.contains("aaaa1111"), "{only}");
+    let (one, several) = (home.resolve(None, true).unwrap(), home.refused(None, false));
+    assert_eq!((one.agent, several), (Some(offshoot::record::Agent::Claude), json!("session-ambiguous")));
+}
+
+#[test]
+fn a_twin_is_told_from_its_parent_by_a_title_that_is_safe() {
+    let home = Home::new();
+    let title = |base: &str| {
+        let lines = format!("{}\n", json!({"type": "custom-title", "customTitle": base, "sessionId": "s"}));
+        home.claude("-any-folder", A, 1, &home.rewound(&home.cwd, &lines));
+        let child = home.test.run(&["resume", A, "--leaf", "p2", "--no-follow", "--json"]).code(0).json();
+        let child = fs::read_to_string(child["seed"]["transcript"].as_str().unwrap()).unwrap();
+        let titles: Vec<Value> = child
+            .lines()
+            .map(|l| serde_json::from_str::<Value>(l).unwrap())
+            .filter(|l| l["type"] == "custom-title")
+            .collect();
+        assert_eq!(titles.len(), 1, "{child}");
+        titles[0]["customTitle"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(title("Lexer"), "Lexer (branch p2)");
+    assert_eq!(title("Lexer (branch p3)"), "Lexer (branch p2)");
+    assert_eq!(title("a\u{1b}]0;owned\u{7} b\u{202e}c\n\td"), "a ]0;owned b c d (branch p2)");
+    assert_eq!(title(&"ä".repeat(5000)).chars().count(), 80 + " (branch p2)".len());
 }

@@ -1,11 +1,12 @@
 //! The parts of a record that a summary needs, decoded from its own bytes.
 
-use super::content::Message;
+use super::{content::Message, head::TITLES};
 use crate::dialect::{Decoded, jsonl::json::Cursor};
 
 /// Decodes one record. Bytes that begin with no JSON object give nothing.
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
     let (mut decoded, mut message) = (Decoded::default(), Message::default());
+    let (mut kind, mut titles) = (None, [const { None }; TITLES.len()]);
     let read = Cursor::new(bytes).members(&mut |key, value| {
         let text = |value: &mut Cursor<'_>| Ok(value.field()?.text().map(|t| t.into_owned()));
         match key.text().as_ref() {
@@ -13,13 +14,19 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
             "gitBranch" => decoded.git_branch = text(value)?,
             "cwd" => decoded.cwd = text(value)?,
             "message" => message = Message::read(value)?,
-            _ => drop(value.skip()?),
+            "type" => kind = text(value)?,
+            key => match TITLES.iter().position(|(_, member)| *member == key) {
+                Some(rank) => titles[rank] = text(value)?,
+                None => drop(value.skip()?),
+            },
         }
         Ok(())
     });
     if read.is_err() {
         return Decoded::default();
     }
+    let rank = TITLES.iter().position(|(of, _)| Some(*of) == kind.as_deref());
+    decoded.title = rank.and_then(|rank| titles[rank].take());
     let content = message.content;
     decoded.texts = content.texts.iter().map(|t| t.text().into_owned()).collect();
     decoded.calls = content.calls.into_iter().map(|c| c.into_owned()).collect();

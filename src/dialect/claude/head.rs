@@ -17,6 +17,8 @@ pub(super) enum Object<'a> {
     Pin { target: RawStr<'a>, explicit: bool },
     /// A `file-history-snapshot`, and the record that it is for.
     Snapshot(RawStr<'a>),
+    /// A line that gives the session a title, and how much its kind counts, from 0.
+    Title(usize),
     /// An object of a known type that is never a record.
     Aside,
     /// The client passes over it, and why.
@@ -65,6 +67,11 @@ const ASIDES: &[&str] = &[
     "api-request-blob",
     "api-request-shape",
 ];
+
+/// Types of lines that give the session a title, by how much they count, with the member that holds it: what a person
+/// chose, what a model made of the first prompts, what older clients wrote.
+pub(super) const TITLES: [(&str, &str); 3] =
+    [("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary")];
 
 /// Whether a type is one of those that have no uuid and are no records.
 pub(in crate::dialect) fn is_aside(kind: &str) -> bool {
@@ -143,7 +150,10 @@ impl<'a> Fields<'a> {
             "user" => RecordKind::ToolResult,
             "assistant" => RecordKind::Assistant,
             "system" | "attachment" | "progress" => RecordKind::System,
-            name if is_aside(name) => return Object::Aside,
+            name if is_aside(name) => {
+                let title = TITLES.iter().position(|(kind, _)| *kind == name);
+                return title.map_or(Object::Aside, Object::Title);
+            }
             _ => return Object::Skipped("`type` is none that the client knows"),
         };
         let Some(uuid) = id(self.uuid) else { return Object::Skipped("it has no `uuid`") };

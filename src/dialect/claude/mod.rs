@@ -55,6 +55,16 @@ impl Dialect for Claude {
         decode::decode(bytes)
     }
 
+    fn title(&self, t: &Transcript, source: &dyn Source) -> io::Result<Option<String>> {
+        for &span in t.rounds.iter().flat_map(|rounds| &rounds.titles).flatten() {
+            let title = decode::decode(&source.bytes(span)?).title;
+            if title.as_ref().is_some_and(|title| !title.trim().is_empty()) {
+                return Ok(title);
+            }
+        }
+        Ok(None)
+    }
+
     fn simulate(&self, t: &Transcript, source: &dyn Source, client: &Client) -> io::Result<Simulated> {
         let _ = source;
         Ok(simulate::simulate(t, client))

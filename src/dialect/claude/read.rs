@@ -85,6 +85,7 @@ impl Rules for Lines {
                         let before = t.records.len() as RecordIx;
                         self.rounds.snapshots.push(FileSnapshot { message, before, span: place });
                     }
+                    Object::Title(rank) => self.rounds.titles[rank] = Some(place),
                     Object::Aside => {}
                     Object::Skipped(why) => out.findings.push((from, skipped(number, why))),
                 }

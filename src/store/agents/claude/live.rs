@@ -1,5 +1,4 @@
-//! Claude Code on disk, as measured with 2.1.197 and 2.1.332: transcripts at `<config>/projects/<folder>/<id>.jsonl`, and
-//! a registry `<config>/sessions/<pid>.json` that a running client, terminal or print mode, has an entry in. It takes no
+//! The registry `<config>/sessions/<pid>.json` that a running client, terminal or print mode, has an entry in. It takes no
 //! lock, and a `/resume` inside a running client may leave its entry at the session before (2.1.81), so "no owner" never
 //! proves that nobody writes.
 //!
@@ -8,39 +7,25 @@
 use std::{
     fs::{self, File},
     io::{BufReader, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::qwen::{LiveCheck, home::entries};
+use super::Place;
 use crate::{
     refusal::Result,
-    store::{owner::OwnerDesc, process},
+    store::{
+        agents::qwen::{LiveCheck, home::entries},
+        owner::OwnerDesc,
+        process,
+    },
 };
 
 /// No entry of the client comes near this size.
 const MAX_RECORD_BYTES: u64 = 64 * 1024;
-
-/// A transcript in its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// `$CLAUDE_CONFIG_DIR`, by default `~/.claude`: whatever the variable says here, a client that has this file open
-    /// registers there.
-    pub config: PathBuf,
-    /// The session, by the name of the file: that is how the client looks it up.
-    pub session_id: String,
-}
-
-/// Whether a canonical path is that of a session that the client would find, and which one.
-pub fn place_of(path: &Path) -> Option<Place> {
-    let session_id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
-    let is_id = session_id.len() == 36 && uuid::Uuid::try_parse(session_id).is_ok();
-    let projects = path.parent()?.parent().filter(|p| p.ends_with("projects"))?;
-    is_id.then(|| Some(Place { config: projects.parent()?.to_owned(), session_id: session_id.to_owned() }))?
-}
 
 /// An entry of the registry, in the fields that matter here.
 #[derive(Deserialize)]
