@@ -16,6 +16,7 @@ use crate::{
 pub mod claude;
 mod jsonl;
 pub mod qwen;
+pub mod reasonix;
 mod recognise;
 
 pub use recognise::recognise;

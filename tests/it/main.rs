@@ -56,6 +56,10 @@ mod qwen_reader;
 mod random;
 #[cfg(unix)]
 mod readme;
+mod reasonix_child;
+mod reasonix_log;
+#[allow(dead_code, reason = "each helper is used by some tests")]
+mod reasonix_made;
 mod resume;
 mod seeds;
 mod sessions;

@@ -1,0 +1,28 @@
+//! Reasonix (rules measured with 1.38.11, storage v4): a log of commits in compressed frames, one folder a session.
+//!
+//! A session folder holds `manifest.json`, which says what format it is in, and `events.frames`, the log. The log is
+//! linear: there is no tree in it. Lineage is in the children, whose commits name the commits of their parent that they
+//! repeat ([`ids::inherited_from`]).
+//!
+//! - [`frame`]: bytes to JSON records, bounded.
+//! - [`record`]: records, read leniently and written exactly.
+//! - [`commit`]: records to verified commits; a torn tail is invisible, all else that is wrong is damage.
+//! - [`event`]: what an event means; an unknown required kind makes the session unreadable, as it is for the client.
+//! - [`content`]: payloads that stand elsewhere.
+//! - [`projection`]: commits to turns.
+//! - [`child`]: the log of a fork.
+//! - [`manifest`], [`ids`]: the files and names around it.
+
+pub mod child;
+pub mod commit;
+pub mod content;
+pub mod event;
+pub mod frame;
+mod gojson;
+pub mod ids;
+pub mod manifest;
+pub mod projection;
+pub mod record;
+mod trouble;
+
+pub use trouble::Trouble;
