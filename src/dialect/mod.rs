@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use crate::{
     record::{Agent, RecordId},
-    refusal::Refusal,
+    refusal::{Code, Refusal},
     topology::{Chain, Gap},
     transcript::{Flags, IdIx, Source, Transcript},
-    turns::Turns,
+    turns::{Cut, Turns},
 };
 
 pub mod claude;
@@ -18,6 +18,7 @@ mod jsonl;
 pub mod qwen;
 pub mod reasonix;
 mod recognise;
+mod steps;
 
 pub use recognise::recognise;
 
@@ -121,6 +122,17 @@ pub trait Dialect: Sync + Send {
     fn turns(&self, t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
         let _ = (t, source);
         Ok(Turns::default())
+    }
+
+    /// Where a child ends that is forked at a record: the record itself, or the one that it stands for. The inner error
+    /// says why there can be no such child: `inside-tool-round`, `sidechain-leaf`, `no-leaf`.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn cut_at(&self, t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
+        let _ = source;
+        let message = format!("sessions of this agent cannot be forked at a record (`{}`)", t.id(id));
+        Ok(Err(Box::new(Refusal::new(Code::SeedUnsupported, message).hint("fork at a turn: `--turn ID`"))))
     }
 }
 

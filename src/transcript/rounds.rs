@@ -25,6 +25,8 @@ pub struct Rounds {
     pub titles: [Option<Span>; 3],
     /// The last pin of the file.
     pub pin: Option<Pin>,
+    /// All pins, in file order.
+    pub pins: Vec<Pin>,
     /// The first line that is the JSON value `null`.
     pub null_line: Option<u64>,
 }

@@ -70,6 +70,8 @@ mod stage;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
+#[allow(dead_code, reason = "each helper is used by some tests")]
+mod turns;
 mod vectors;
 mod work;
 mod write;

@@ -11,6 +11,7 @@ use crate::{
     refusal::Refusal,
     topology::Chain,
     transcript::{IdIx, Source, Transcript},
+    turns::{Cut, Turns},
 };
 
 mod anchor;
@@ -24,6 +25,7 @@ mod history;
 mod read;
 mod simulate;
 mod slice;
+mod turns;
 mod units;
 mod version;
 
@@ -111,5 +113,13 @@ impl Dialect for Claude {
             Some(line) => Err(check::keeps(line)),
             None => check::check(t, chain, in_place),
         })
+    }
+
+    fn turns(&self, t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
+        turns::turns(t, source)
+    }
+
+    fn cut_at(&self, t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
+        turns::cut_at(t, source, id)
     }
 }

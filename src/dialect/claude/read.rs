@@ -78,7 +78,9 @@ impl Rules for Lines {
                     Object::Pin { target, explicit } => {
                         let target = t.ids.intern(&target.text());
                         let before = t.records.len() as RecordIx;
-                        self.rounds.pin = Some(Pin { target, explicit, before });
+                        let pin = Pin { target, explicit, before };
+                        self.rounds.pin = Some(pin);
+                        self.rounds.pins.push(pin);
                     }
                     Object::Snapshot(message) => {
                         let message = t.ids.intern(&message.text());

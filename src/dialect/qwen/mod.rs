@@ -9,6 +9,7 @@ use crate::{
     refusal::Refusal,
     topology::Chain,
     transcript::{IdIx, Source, Transcript},
+    turns::{Cut, Turns},
 };
 
 mod anchor;
@@ -24,6 +25,7 @@ mod salvage;
 mod simulate;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod version;
 
 pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
@@ -94,6 +96,14 @@ impl Dialect for Qwen {
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>> {
         let _ = (source, in_place);
         Ok(check::check(t, chain))
+    }
+
+    fn turns(&self, t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
+        turns::turns(t, source)
+    }
+
+    fn cut_at(&self, t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
+        turns::cut_at(t, source, id)
     }
 }
 

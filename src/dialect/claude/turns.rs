@@ -1,0 +1,205 @@
+//! Which records of a Claude Code session begin, answer and close turns (2.1.197 and 2.1.332, measured).
+//!
+//! - A turn begins with a step that is a person's prompt: no text that the client put in, no echo of a command, no
+//!   summary of a compaction.
+//! - An answer is a step that is one message of the model without a tool call. All calls of a round before it have
+//!   their results, wherever the client hung them.
+//! - `system/turn_duration`, which the client writes after each turn on a terminal, closes the turn whatever came of
+//!   it. Without an answer before it the log does not say how the turn ended.
+//! - A `last-prompt` line that names an answer, behind it in the file, closes the turn of that answer: the client
+//!   writes it at the end of a turn and when it ends. The one that 2.1.332 writes within a turn names a tool call, and
+//!   one that is `explicit` was not written by a client at the end of anything.
+//!
+//! A compact boundary and its summary are looked through: a turn that is compacted on the way goes on behind them.
+//! `stop_reason` proves nothing: it is what the model says of a message, and hooks can make it go on.
+
+use std::io;
+
+use memchr::memmem;
+use serde_json::json;
+
+use crate::{
+    dialect::steps::{Closing, Kind, Log, Step, line_end},
+    record::{RecordKind, Turn},
+    refusal::{Code, Refusal},
+    transcript::{Flags, IdIx, RecordIx, Source, Transcript, Units, units::UnitIx},
+    turns::{Cut, Status, Turns},
+};
+
+pub(super) fn turns(t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
+    let Some(units) = &t.units else { return Ok(Turns::default()) };
+    let steps = steps(t, units);
+    let closings = closings(t, source, units, &steps)?;
+    Log { t, source, steps, closings }.turns()
+}
+
+/// Where a child ends that is forked at a record, or why it cannot be.
+pub(super) fn cut_at(t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
+    let name = t.id(id);
+    let refuse = |code, message: String, hint: &str| {
+        Ok(Err(Box::new(Refusal::new(code, message).hint(hint).detail(json!({"uuid": name})))))
+    };
+    let Some(asked) = t.first(id) else {
+        return refuse(
+            Code::LeafUnknown,
+            format!("`{name}` is in no record"),
+            "`offshoot inspect` lists the branches",
+        );
+    };
+    if t.record(asked).flags.has(Flags::SIDECHAIN) {
+        return refuse(
+            Code::SidechainLeaf,
+            format!("`{name}` belongs to a subagent; the client resumes no such record"),
+            "`offshoot inspect` lists the branches of the conversation",
+        );
+    }
+    let unit = t.units.as_ref().and_then(|units| Some((units, units.at_or_above(id)?)));
+    let Some((units, unit)) = unit else {
+        return refuse(
+            Code::NoLeaf,
+            format!("no record of the conversation stands at or above `{name}`"),
+            "`offshoot inspect` lists the branches",
+        );
+    };
+    let steps = steps(t, units);
+    let step = &steps[unit as usize];
+    // A round is inside until the reply behind it, all results or not.
+    let is_round = step.kind == Kind::Work && t.record(step.leaf).kind != RecordKind::User;
+    if step.open || is_round {
+        return refuse(
+            Code::InsideToolRound,
+            format!("`{name}` stands inside a round of tool calls"),
+            "fork at the reply behind the round, or at the prompt before it",
+        );
+    }
+    let end = step.reach.max(asked);
+    Ok(Ok(Cut { record: t.id(t.record(step.leaf).id), prefix: line_end(t, source, end)? }))
+}
+
+/// The steps that leaves are found over, numbered as they are.
+fn steps(t: &Transcript, units: &Units) -> Vec<Step> {
+    let records = by_unit(t, units);
+    let reach = reach(t);
+    let mut steps: Vec<Step> = Vec::with_capacity(units.parent.len());
+    for (unit, records) in records.iter().enumerate() {
+        // A unit has a record at least: it was made for one.
+        let leaf = records.iter().copied().max().unwrap_or_default();
+        let record = t.record(leaf);
+        let assistant = records.iter().find(|&&r| t.record(r).kind == RecordKind::Assistant);
+        let kind = match (units.turn[unit], record.kind) {
+            (Turn::None, _) => Kind::Aside,
+            (Turn::Complete, _) => Kind::Answer,
+            (_, RecordKind::User) if !record.flags.has(Flags::SYNTHETIC) => Kind::Prompt,
+            _ => Kind::Work,
+        };
+        let message = assistant.and_then(|&r| {
+            let rounds = t.rounds.as_ref()?;
+            Some(rounds.names.text(rounds.message[r as usize]?))
+        });
+        steps.push(Step {
+            parent: units.parent[unit],
+            kind,
+            leaf,
+            reach: records.iter().map(|&r| reach[r as usize].max(r)).max().unwrap_or_default(),
+            open: units.turn[unit] == Turn::OpenToolCall,
+            message_id: message,
+        });
+    }
+    hand_down(&mut steps);
+    steps
+}
+
+/// The defining records of each unit.
+fn by_unit(t: &Transcript, units: &Units) -> Vec<Vec<RecordIx>> {
+    let mut records = vec![Vec::new(); units.parent.len()];
+    for (ix, record) in (0..).zip(&t.records) {
+        if t.first(record.id) == Some(ix)
+            && let Some(unit) = units.of[record.id.ix()]
+        {
+            records[unit as usize].push(ix);
+        }
+    }
+    records
+}
+
+/// By record, the last record in file order of those on its way up; 0 on a way that was not walked to its end.
+fn reach(t: &Transcript) -> Vec<RecordIx> {
+    let mut known: Vec<Option<RecordIx>> = vec![None; t.records.len()];
+    let mut path = Vec::new();
+    let up = |ix: RecordIx| t.record(ix).parent.and_then(|parent| t.first(parent));
+    for start in 0..t.records.len() as RecordIx {
+        let mut at = Some(start);
+        while let Some(ix) = at.filter(|&ix| known[ix as usize].is_none()) {
+            known[ix as usize] = Some(ix);
+            path.push(ix);
+            at = up(ix);
+        }
+        let mut above = at.and_then(|ix| known[ix as usize]).unwrap_or_default();
+        for ix in path.drain(..).rev() {
+            above = above.max(ix);
+            known[ix as usize] = Some(above);
+        }
+    }
+    known.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// A call that a round lacks the result of stays open for the rest of its turn, and what a round reaches, all that comes
+/// behind it reaches too.
+fn hand_down(steps: &mut [Step]) {
+    let mut known = vec![false; steps.len()];
+    let mut path: Vec<UnitIx> = Vec::new();
+    for start in 0..steps.len() as UnitIx {
+        let mut at = Some(start);
+        while let Some(ix) = at.filter(|&ix| !known[ix as usize]) {
+            known[ix as usize] = true;
+            path.push(ix);
+            at = steps[ix as usize].parent;
+        }
+        let mut above = at.map(|ix| (steps[ix as usize].open, steps[ix as usize].reach));
+        for ix in path.drain(..).rev() {
+            let step = &mut steps[ix as usize];
+            if let Some((open, reach)) = above {
+                step.open |= open && step.kind != Kind::Prompt;
+                step.reach = step.reach.max(reach);
+            }
+            above = Some((step.open, step.reach));
+        }
+    }
+}
+
+/// The closing records and lines, in file order.
+fn closings(t: &Transcript, source: &dyn Source, units: &Units, steps: &[Step]) -> io::Result<Vec<Closing>> {
+    let mut closings = Vec::new();
+    for (ix, record) in (0..).zip(&t.records) {
+        let barred = [Flags::SIDECHAIN, Flags::PROGRESS, Flags::ATTACHMENT, Flags::COMPRESSION];
+        let beside = record.kind != RecordKind::System || barred.into_iter().any(|f| record.flags.has(f));
+        if beside || t.first(record.id) != Some(ix) {
+            continue;
+        }
+        let Some(behind) = units.at_or_above(record.id) else { continue };
+        if is_turn_duration(&source.bytes(record.span)?) {
+            let answered = steps[behind as usize].kind == Kind::Answer;
+            let status = if answered { Status::Completed } else { Status::Unknown };
+            closings.push(Closing { behind, record: ix, leaf: None, status: Some(status) });
+        }
+    }
+    for pin in t.rounds.iter().flat_map(|rounds| &rounds.pins).filter(|pin| !pin.explicit) {
+        let Some(named) = t.first(pin.target) else { continue };
+        let Some(behind) = units.at_or_above(pin.target) else { continue };
+        let step = &steps[behind as usize];
+        if step.kind == Kind::Answer && step.leaf.max(named) < pin.before {
+            closings.push(Closing { behind, record: named, leaf: None, status: None });
+        }
+    }
+    closings.sort_by_key(|closing| closing.record);
+    Ok(closings)
+}
+
+fn is_turn_duration(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct System {
+        subtype: String,
+    }
+    memmem::find(line, b"turn_duration").is_some()
+        && serde_json::from_slice::<System>(line).is_ok_and(|s| s.subtype == "turn_duration")
+}
