@@ -20,6 +20,7 @@ use crate::{
     selection::{SeedMode, SeedReport},
     store::{
         agents::{
+            backups::{Backups, Copied, copy_backups},
             claude,
             qwen::{self, AgentLease, AgentLeaseOptions, LiveCheck},
         },
@@ -146,7 +147,8 @@ fn plan_fork(host: &Host<'_>, operation_id: &str, decided: &Decided, record: &mu
     let child = derived_uuid("fork", decided.session.target.agent, &record.session_id, operation_id);
     let file = path.with_file_name(format!("{child}.jsonl"));
     record.temporary = Some(path.with_file_name(temporary_name(&child)).display().to_string());
-    record.backups = host.qwen.file_history(&child).ok().map(|p| p.display().to_string());
+    let backups = Backups::of(decided.session.target.agent, &file, &child, host.qwen);
+    record.backups = backups.and_then(|b| b.folder().ok()).map(|p| p.display().to_string());
     record.transcript = file.display().to_string();
     record.session_id = child;
 }
@@ -371,8 +373,7 @@ fn fork(
     fault("fork-staged", path)?;
     let source = FileSource::open(staged.path())?;
     written.tail = confirm(request, decided, plan, &source, staged.path())?.tail.to_string();
-    let copied =
-        qwen::copy_backups(host.qwen, &decided.session.inspection.session_id, child, &written.backups)?;
+    let copied = copy_sidecars(host, decided, plan, &written.backups)?;
     copied.notes.iter().for_each(|note| host.note(note));
     fault("fork-backups", path)?;
     let published = (|| {
@@ -396,6 +397,25 @@ fn fork(
             Err(error)
         }
     }
+}
+
+/// What the client needs beside a child to take back the changes of files that the child's records tell of.
+fn copy_sidecars(host: &Host<'_>, decided: &Decided, plan: &Plan, names: &[String]) -> Result<Copied> {
+    let (session, record) = (&decided.session, &plan.record);
+    let of = |path: &Path, id: &str| Backups::of(session.target.agent, path, id, host.qwen);
+    let from = of(&session.snapshot.path, &session.inspection.session_id);
+    let to = of(Path::new(&record.transcript), &record.session_id);
+    if let (Some(from), Some(to)) = (from, to) {
+        return copy_backups(&from, &to, names);
+    }
+    let mut copied = Copied::default();
+    if !names.is_empty() {
+        copied.notes.push(
+            "the transcript is not in its agent's folder; changes to files cannot be taken back in the child"
+                .to_owned(),
+        );
+    }
+    Ok(copied)
 }
 
 /// A file that has the child's name and is not known to be the child.

@@ -21,7 +21,10 @@ use crate::{
     },
     selection::{SeedMode, SeedReport},
     store::{
-        agents::qwen,
+        agents::{
+            backups::{Backups, remove_backups},
+            qwen,
+        },
         atomic, faults, file,
         file::FileSource,
         lease::{Lease, LeaseOptions},
@@ -270,20 +273,21 @@ fn settle_gone(host: &Host<'_>, ledger: &Ledger, body: &Body) -> Result<Settled>
         qwen::recover_lock(&place, owner)?;
     }
     if let Some(seed) = body.seed.as_ref().filter(|s| s.mode == SeedMode::Fork) {
-        remove_staged(host, seed)?;
+        remove_staged(host, ledger.agent(), seed)?;
     }
     close(host, ledger, body, Found::Nothing("its transcript is gone".to_owned()))
 }
 
 /// Removes what a fork put beside its child, which must not be there: the child's name is what counts.
-fn remove_staged(host: &Host<'_>, seed: &SeedRecord) -> Result<()> {
+fn remove_staged(host: &Host<'_>, agent: Agent, seed: &SeedRecord) -> Result<()> {
     if file::exists(Path::new(&seed.transcript)) {
         return Ok(());
     }
     if let Some(temporary) = &seed.temporary {
         atomic::remove_if_there(Path::new(temporary))?;
     }
-    qwen::remove_backups(host.qwen, &seed.session_id)
+    let backups = Backups::of(agent, Path::new(&seed.transcript), &seed.session_id, host.qwen);
+    backups.map_or(Ok(()), |backups| remove_backups(&backups))
 }
 
 fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Result<Settled> {
@@ -357,7 +361,7 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
     let child = Path::new(&seed.transcript);
     let temporary = seed.temporary.as_ref().map(Path::new);
     if !file::exists(child) {
-        remove_staged(host, seed)?;
+        remove_staged(host, agent, seed)?;
         return Ok(Found::Nothing("its child was not published".to_owned()));
     }
     let (_, t, chain) = match recorded_chain(agent, body, seed)? {

@@ -11,6 +11,7 @@ mod claude_oracle;
 mod claude_random;
 mod claude_rules;
 mod claude_seeds;
+mod claude_sidecars;
 mod codes;
 #[cfg(unix)]
 mod command;

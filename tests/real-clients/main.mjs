@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { claude } from "./claude/client.mjs";
+import { rewindRow } from "./claude/rewind.mjs";
 import { sessionsFor } from "./claude/sessions.mjs";
 import { Failed, rows } from "./matrix.mjs";
 import { offshootAt } from "./offshoot.mjs";
@@ -13,10 +14,10 @@ import { endAll, pool } from "./process.mjs";
 import * as qwenClient from "./qwen/client.mjs";
 import * as qwenSessions from "./qwen/sessions.mjs";
 
-// Each further client is one entry here: a client and its sessions.
+// Each further client is one entry here: a client and its sessions; `more` are rows of its own.
 const SUBJECTS = [
   { client: qwenClient, sessions: qwenSessions },
-  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client) })),
+  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow] })),
 ];
 const LIMIT_MS = 20 * 60_000;
 const WIDTH = Math.max(2, availableParallelism());
@@ -51,7 +52,7 @@ async function main() {
   const node = manifest.optionalDependencies[`node-${process.platform}-${process.arch}`];
   if (process.version !== `v${node}`) throw new Failed(`this is node ${process.version}, not ${node}`);
   const results = [];
-  for (const { client, sessions } of SUBJECTS.filter(({ client }) => [undefined, client.agent].includes(process.argv[3]))) {
+  for (const { client, sessions, more = [] } of SUBJECTS.filter(({ client }) => [undefined, client.agent].includes(process.argv[3]))) {
     const place = bench.home();
     client.settle(place);
     const installed = await client.installedVersion(place);
@@ -59,7 +60,8 @@ async function main() {
       throw new Failed(`the installed ${client.agent} is ${JSON.stringify(installed)}, not ${client.version}`);
     }
     console.log(`${client.agent} ${installed}, node ${node}`);
-    const all = rows(client, await sessions.make(() => bench.home()), bench);
+    const made = await sessions.make(() => bench.home());
+    const all = [...rows(client, made, bench), ...more.map((row) => row(client, bench))];
     results.push(...(await pool(WIDTH, all.map((row) => () => checked(row)))));
   }
   return results;

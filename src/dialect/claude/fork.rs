@@ -3,8 +3,9 @@
 //! The chain, the other parts of its messages with the results of their calls, and the notes behind its leaf
 //! ([`Slice`]): one line each, in the order of the file, with the bytes of the copy that counts but for `sessionId`,
 //! `forkedFrom`, and a `parentUuid` that names a record outside. Of the lines that are no records the child has the
-//! file-history snapshots of its own messages; everything else (pins, queues, modes, titles, cost) is about the
-//! session as it was, or about another branch. Then a title, and one pin that names the leaf.
+//! file history of its own messages, so that the client can take back the changes of files there; everything else (pins,
+//! queues, modes, titles, cost) is about the session as it was, or about another branch. Then a title, and one pin
+//! that names the leaf.
 
 use std::io::{self, Write};
 
@@ -14,7 +15,10 @@ use super::slice::{Slice, expected};
 use crate::{
     dialect::{
         Client, ForkReport, ForkSpec,
-        jsonl::members::{Edit, Member, apply, members},
+        jsonl::{
+            backups,
+            members::{Edit, Member, apply, last, members},
+        },
     },
     topology::Chain,
     transcript::{RecordIx, Source, Span, Transcript},
@@ -47,6 +51,8 @@ pub(super) fn write(
     writer.line(&json!({"type": "last-prompt", "leafUuid": leaf, "sessionId": spec.session_id}))?;
     let client = Client { version: spec.version.clone(), ..Client::default() };
     let tail = expected(t, chain, &client).tail;
+    writer.report.backups.sort();
+    writer.report.backups.dedup();
     Ok(ForkReport { tail: tail.map(|id| id.to_string()).unwrap_or_default(), ..writer.report })
 }
 
@@ -66,6 +72,18 @@ impl Writer<'_> {
     }
 
     fn aside(&mut self, span: Span) -> io::Result<()> {
+        let line = self.source.bytes(span)?;
+        let found = members(&line).unwrap_or_default();
+        // A snapshot names the backups of all files (2.1.197 adds one for each change), a delta that of one (2.1.332).
+        if let Some(at) = last(&found, "snapshot") {
+            let snapshot = &line[at.clone()];
+            if let Some(at) = last(&members(snapshot).unwrap_or_default(), "trackedFileBackups") {
+                backups::tracked(&snapshot[at.clone()], &mut self.report.backups);
+            }
+        }
+        if let Some(at) = last(&found, "backup") {
+            backups::backup(&line[at.clone()], &mut self.report.backups);
+        }
         self.rewrite(span, Vec::new(), None)
     }
 

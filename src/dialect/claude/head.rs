@@ -15,7 +15,7 @@ pub(super) enum Object<'a> {
     Record(Box<Head<'a>>),
     /// A `last-prompt` that names a leaf.
     Pin { target: RawStr<'a>, explicit: bool },
-    /// A `file-history-snapshot`, and the record that it is for.
+    /// A `file-history-snapshot` or `file-history-delta`, and the record that it is for.
     Snapshot(RawStr<'a>),
     /// A line that gives the session a title, and how much its kind counts, from 0.
     Title(usize),
@@ -57,6 +57,7 @@ const ASIDES: &[&str] = &[
     "pr-link",
     "summary",
     "file-history-snapshot",
+    "file-history-delta",
     "relocated",
     "worktree-state",
     "content-replacement",
@@ -140,7 +141,7 @@ impl<'a> Fields<'a> {
         {
             return Object::Pin { target, explicit: self.explicit };
         }
-        if name == "file-history-snapshot"
+        if matches!(name.as_ref(), "file-history-snapshot" | "file-history-delta")
             && let Some(message) = id(self.message_id)
         {
             return Object::Snapshot(message);

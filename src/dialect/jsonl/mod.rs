@@ -1,6 +1,7 @@
 //! What the formats of one JSON object a line share: the file in chunks, JSON as `JSON.parse` judges it, values
 //! replaced in place. Which objects of a line count, and what a record is, each dialect says itself.
 
+pub(super) mod backups;
 pub(super) mod json;
 pub(super) mod lines;
 pub(super) mod members;

@@ -5,7 +5,10 @@ use hashbrown::HashMap;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::dialect::jsonl::members::{Edit, elements, last, members, string};
+use crate::dialect::jsonl::{
+    backups,
+    members::{Edit, elements, last, members, string},
+};
 
 /// Rewrites the payloads of one fork; artifact ids that were met are remembered.
 pub(super) struct Remap<'a> {
@@ -19,17 +22,17 @@ impl<'a> Remap<'a> {
         Remap { from, to, artifacts: HashMap::new() }
     }
 
-    /// The edits within `payload`. Names of file-history backups that it refers to are added to `backups`.
+    /// The edits within `payload`. Names of file-history backups that it refers to are added to `names`.
     /// `dropped` maps uuids that the child lacks to the record before each.
     pub(super) fn rewrite(
         &mut self,
         subtype: &str,
         payload: &[u8],
         dropped: &HashMap<String, Option<String>>,
-        backups: &mut Vec<String>,
+        names: &mut Vec<String>,
     ) -> Vec<Edit> {
         match subtype {
-            "file_history_snapshot" => self.file_history(payload, backups).unwrap_or_default(),
+            "file_history_snapshot" => self.file_history(payload, names).unwrap_or_default(),
             "ui_telemetry" => self.telemetry(payload).unwrap_or_default(),
             "branch_checkpoint" => checkpoint(payload, dropped).unwrap_or_default(),
             "session_artifact_event" | "session_artifact_snapshot" => {
@@ -58,7 +61,7 @@ impl<'a> Remap<'a> {
         Some(self.prompt_id(payload, &at, "#").into_iter().collect())
     }
 
-    fn file_history(&self, payload: &[u8], backups: &mut Vec<String>) -> Option<Vec<Edit>> {
+    fn file_history(&self, payload: &[u8], names: &mut Vec<String>) -> Option<Vec<Edit>> {
         let found = members(payload)?;
         let list = last(&found, "snapshots")?;
         let mut edits = Vec::new();
@@ -70,7 +73,7 @@ impl<'a> Remap<'a> {
                 edits.extend(self.prompt_id(payload, &absolute(at), "########"));
             }
             if let Some(tracked) = last(&fields, "trackedFileBackups") {
-                backup_names(&payload[absolute(tracked)], backups);
+                backups::tracked(&payload[absolute(tracked)], names);
             }
         }
         Some(edits)
@@ -153,21 +156,4 @@ fn checkpoint(payload: &[u8], dropped: &HashMap<String, Option<String>>) -> Opti
     let before = dropped.get(&string(payload, at)?)?;
     let with = before.as_ref().map_or(Value::Null, |b| Value::String(b.clone())).to_string().into_bytes();
     Some(vec![Edit { at: at.clone(), with }])
-}
-
-/// Plain file names only: a name with a separator, or a dot folder, is never copied.
-fn backup_names(tracked: &[u8], backups: &mut Vec<String>) {
-    for file in members(tracked).unwrap_or_default() {
-        let backup = &tracked[file.value];
-        let Some(fields) = members(backup) else { continue };
-        let failed = last(&fields, "failed").is_some_and(|r| &backup[r.clone()] == b"true");
-        let name = last(&fields, "backupFileName").and_then(|r| string(backup, r));
-        if let Some(name) = name.filter(|n| !failed && is_file_name(n)) {
-            backups.push(name);
-        }
-    }
-}
-
-fn is_file_name(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }

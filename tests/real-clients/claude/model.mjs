@@ -12,6 +12,9 @@ export const SUMMARY = "SUMMARY-OF-ALL-BEFORE";
 /** A prompt of this form is first answered with one `Read` for each of the files, side by side. */
 export const readPrompt = (...files) => `READ ${files.join(" ")}`;
 
+/** A prompt of this form is first answered with a `Write` of the word `text` to the file. */
+export const writePrompt = (file, text) => `WRITE ${file} ${text}`;
+
 const LONGEST_PROMPT = 200;
 
 /** Starts it on a free port. `bodies` grows by one parsed body a request. */
@@ -75,6 +78,10 @@ function blocksFor(messages) {
   const prompt = sent.findLast((line) => line.startsWith("user: ")).slice("user: ".length);
   if (prompt.length > LONGEST_PROMPT) return [{ type: "text", text: `<summary>${SUMMARY}</summary>` }];
   const [word, ...files] = prompt.split(" ");
+  if (word === "WRITE" && !sent.at(-1).startsWith("tool: ")) {
+    const [file_path, content] = files;
+    return [{ type: "tool_use", id: `toolu_${Date.now()}_0`, name: "Write", input: { file_path, content } }];
+  }
   if (word !== "READ" || sent.at(-1).startsWith("tool: ")) return [{ type: "text", text: replyTo(prompt) }];
   const calls = files.map((file_path, i) => ({ type: "tool_use", id: `toolu_${Date.now()}_${i}`, name: "Read", input: { file_path } }));
   return [{ type: "text", text: `LOOKING-INTO-${files.length}` }, ...calls];

@@ -72,14 +72,6 @@ impl QwenDirs {
     pub fn registry(&self) -> PathBuf {
         self.home.join("sessions")
     }
-
-    /// The file backups of a session, whose id must be one by [`is_session_id`].
-    ///
-    /// # Errors
-    /// `unsafe-path` if the id could lead elsewhere.
-    pub fn file_history(&self, session_id: &str) -> Result<PathBuf> {
-        Ok(self.home.join("file-history").join(checked(session_id)?))
-    }
 }
 
 /// A transcript in its place, where the client would look for it.
@@ -131,7 +123,7 @@ pub(crate) fn checked(session_id: &str) -> Result<&str> {
     if is_session_id(session_id) {
         return Ok(session_id);
     }
-    Err(unsafe_path(Path::new(session_id), "is no session id of Qwen Code"))
+    Err(unsafe_path(Path::new(session_id), "is no session id"))
 }
 
 /// The client's name for a project: every UTF-16 unit outside `[A-Za-z0-9]` becomes a dash, so that a character

@@ -1,13 +1,11 @@
 //! Qwen Code on disk, as measured with 0.24.4.
 
-pub mod backups;
 mod client;
 pub mod home;
 pub mod lease;
 pub mod live;
 mod record;
 
-pub use backups::{Copied, copy_backups, remove_backups};
 pub use client::client_of;
 pub use home::{Place, QwenDirs, place_of};
 pub use lease::{AgentLease, AgentLeaseOptions, lock_remains, recover_lock};
