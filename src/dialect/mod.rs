@@ -19,8 +19,10 @@ pub mod qwen;
 pub mod reasonix;
 mod recognise;
 mod steps;
+mod view;
 
 pub use recognise::recognise;
+pub use view::{Part, View};
 
 /// The rules of one agent's transcripts.
 pub trait Dialect: Sync + Send {
@@ -55,6 +57,11 @@ pub trait Dialect: Sync + Send {
             }
         }
         Ok(None)
+    }
+
+    /// Decodes what a person is shown of one record.
+    fn view(&self, bytes: &[u8]) -> View {
+        self.decode(bytes).into()
     }
 
     /// What the client itself would resume, given exactly these bytes (the client simulation).

@@ -6,7 +6,9 @@
 use std::io::{self, Write};
 
 use crate::{
-    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Simulated},
+    dialect::{
+        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Simulated, View,
+    },
     record::Agent,
     refusal::Refusal,
     topology::Chain,
@@ -28,6 +30,7 @@ mod slice;
 mod turns;
 mod units;
 mod version;
+mod view;
 
 pub(super) use head::is_aside;
 pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
@@ -65,6 +68,10 @@ impl Dialect for Claude {
             }
         }
         Ok(None)
+    }
+
+    fn view(&self, bytes: &[u8]) -> View {
+        view::view(bytes)
     }
 
     fn simulate(&self, t: &Transcript, source: &dyn Source, client: &Client) -> io::Result<Simulated> {

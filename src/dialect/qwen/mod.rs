@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use crate::{
-    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Simulated},
+    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Simulated, View},
     record::Agent,
     refusal::Refusal,
     topology::Chain,
@@ -27,6 +27,7 @@ mod simulate;
 mod tests;
 mod turns;
 mod version;
+mod view;
 
 pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
 
@@ -53,6 +54,10 @@ impl Dialect for Qwen {
 
     fn decode(&self, bytes: &[u8]) -> Decoded {
         decode::decode(bytes)
+    }
+
+    fn view(&self, bytes: &[u8]) -> View {
+        view::view(bytes)
     }
 
     fn simulate(&self, t: &Transcript, source: &dyn Source, client: &Client) -> io::Result<Simulated> {
