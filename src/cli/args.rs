@@ -97,6 +97,8 @@ pub enum Command {
     Chain(ChainArgs),
     /// Say which branches hold a text, and at which record.
     Find(FindArgs),
+    /// Walk through the conversation as a tree.
+    Tree(TreeArgs),
     /// Name a branch; an empty text removes the name.
     Label(LabelArgs),
     /// Put the client back on the branch it was on before the last in-place selection.
@@ -200,6 +202,16 @@ pub struct FindArgs {
     /// `[SESSION] TEXT`: the text to look for, ignoring case; before it the session.
     #[arg(required = true, num_args = 1..=2, value_name = "[SESSION] TEXT")]
     pub words: Vec<String>,
+}
+
+/// `tree`.
+#[derive(Clone, Debug, Args)]
+pub struct TreeArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// Draw the tree once, with ids, and end.
+    #[arg(long)]
+    pub print: bool,
 }
 
 /// `label`.

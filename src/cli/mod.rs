@@ -33,6 +33,8 @@ mod resume;
 pub mod session;
 mod sessions;
 pub mod text;
+mod tree;
+pub mod tui;
 mod undo;
 
 /// Runs the program with these arguments, the first being its own name.
@@ -62,6 +64,7 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Inspect(args) => inspect::run(global, args),
         Command::Chain(args) => chain::run(global, args),
         Command::Find(args) => find::run(global, args),
+        Command::Tree(args) => tree::run(global, args),
         Command::Resume(args) => resume::run(global, args),
         Command::Label(args) => label::run(global, args),
         Command::Undo(args) => undo::run(global, args),

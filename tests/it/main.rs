@@ -71,6 +71,7 @@ mod stage;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
+mod tree_cli;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod turns;
 mod vectors;

@@ -1,0 +1,179 @@
+//! A session that is looked at: what was read of it, how it is laid out, and what its places are marked with.
+
+use std::io;
+
+use hashbrown::HashMap;
+
+use super::outline::{ItemIx, Kind, Outline};
+use crate::{
+    cli::{
+        args::Global,
+        inspect,
+        session::{self, Digest, Opened},
+    },
+    dialect::View,
+    record::RecordId,
+    refusal::Result,
+    topology::{Branch, Inspection, TopologyDiagnostic, Tree},
+    transcript::{LineDiagnostic, RecordIx, Source, Transcript},
+};
+
+/// What a place is marked with, the most telling first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The agent itself would continue here.
+    ClientPick,
+    /// The last completed selection chose the branch that ends here.
+    Recorded,
+    /// A person's name for the branch that ends here.
+    Label(String),
+    /// The branch that ends here went on in another session.
+    WentOn(String),
+    /// A branch ends here.
+    Leaf,
+    /// It names a parent that is in no record.
+    Gap,
+    /// So many branches leave below.
+    Branches(u32),
+}
+
+/// A session that was read.
+pub struct Doc {
+    /// The transcript.
+    pub opened: Opened,
+    /// What is known of its branches.
+    pub inspection: Inspection,
+    /// How it is laid out.
+    pub outline: Outline,
+    /// Whether texts of the conversation are left out.
+    pub redact: bool,
+    marks: HashMap<ItemIx, Vec<Mark>>,
+    /// The items that leaves stand in, in the order of the page, and the leaves.
+    leaves: Vec<(ItemIx, RecordId)>,
+}
+
+impl Doc {
+    /// Opens the session that was named.
+    ///
+    /// # Errors
+    /// As for [`session::open`].
+    pub fn open(global: &Global, session: Option<&str>) -> Result<Doc> {
+        Doc::of(global, session::open(global, session, Digest::Skip)?)
+    }
+
+    /// Lays out a transcript that was opened.
+    ///
+    /// # Errors
+    /// Faults of the ledger and the labels; `io`.
+    pub fn of(global: &Global, opened: Opened) -> Result<Doc> {
+        let mut inspection = opened.inspect()?;
+        inspect::recall(global, &opened, &mut inspection)?;
+        let t = &opened.snapshot.transcript;
+        let outline = Outline::new(t, &Tree::new(t), &[]);
+        let (marks, leaves) = marks(t, &inspection, &outline, global.redact);
+        Ok(Doc { inspection, outline, redact: global.redact, marks, leaves, opened })
+    }
+
+    /// What was read.
+    pub fn transcript(&self) -> &Transcript {
+        &self.opened.snapshot.transcript
+    }
+
+    /// Whether anybody said anything, a subagent included.
+    pub fn has_messages(&self) -> bool {
+        self.outline.items().iter().any(|item| !matches!(item.kind, Kind::Notes | Kind::Event))
+    }
+
+    /// The record that an action on an item is about: the one that it ends with.
+    pub fn target(&self, item: ItemIx) -> Option<RecordIx> {
+        self.outline.records(item).last().copied()
+    }
+
+    /// The id of a record.
+    pub fn id(&self, record: RecordIx) -> RecordId {
+        let t = self.transcript();
+        t.id(t.record(record).id)
+    }
+
+    /// The marks of an item.
+    pub fn marks(&self, item: ItemIx) -> &[Mark] {
+        self.marks.get(&item).map_or(&[], Vec::as_slice)
+    }
+
+    /// The items that leaves stand in, in the order of the page.
+    pub fn leaves(&self) -> &[(ItemIx, RecordId)] {
+        &self.leaves
+    }
+
+    /// The branch whose leaf stands in an item, if exactly one does.
+    pub fn branch_at(&self, item: ItemIx) -> Option<&Branch> {
+        let from = self.leaves.partition_point(|(at, _)| *at < item);
+        match &self.leaves[from..] {
+            [(at, leaf), rest @ ..] if *at == item && rest.first().is_none_or(|(next, _)| *next != item) => {
+                self.inspection.branch(leaf)
+            }
+            _ => None,
+        }
+    }
+
+    /// What a record holds.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn view(&self, record: RecordIx) -> io::Result<View> {
+        let bytes = self.opened.snapshot.bytes(self.transcript().record(record).span)?;
+        Ok(self.opened.dialect.view(&bytes))
+    }
+
+    /// Lines that hold no record, or not only.
+    pub fn bad_lines(&self) -> usize {
+        let bad = |d: &&LineDiagnostic| matches!(d, LineDiagnostic::MalformedLine { .. });
+        self.transcript().diagnostics.iter().filter(bad).count()
+    }
+}
+
+type Marks = HashMap<ItemIx, Vec<Mark>>;
+
+fn marks(
+    t: &Transcript,
+    inspection: &Inspection,
+    outline: &Outline,
+    redact: bool,
+) -> (Marks, Vec<(ItemIx, RecordId)>) {
+    let item_of = |id: &RecordId| outline.item_of(t.first(t.ids.find(id.as_str())?)?);
+    let mut marks = Marks::new();
+    let mut leaves = Vec::new();
+    let mut picked = false;
+    for branch in &inspection.branches {
+        let Some(item) = item_of(&branch.leaf_uuid) else { continue };
+        leaves.push((item, branch.leaf_uuid.clone()));
+        let list = marks.entry(item).or_default();
+        if branch.client_pick {
+            picked = true;
+            list.push(Mark::ClientPick);
+        }
+        list.extend(branch.recorded.then_some(Mark::Recorded));
+        list.extend(branch.label.clone().filter(|_| !redact).map(Mark::Label));
+        list.extend(branch.continued_in.as_ref().map(|child| Mark::WentOn(child.session_id.clone())));
+        if !list.contains(&Mark::Leaf) {
+            list.push(Mark::Leaf);
+        }
+    }
+    leaves.sort();
+    if let Some(pick) = inspection.client_pick.as_ref().filter(|_| !picked)
+        && let Some(item) = item_of(&pick.tail_uuid)
+    {
+        marks.entry(item).or_default().insert(0, Mark::ClientPick);
+    }
+    for diagnostic in &inspection.diagnostics {
+        if let TopologyDiagnostic::MissingParent { child_uuid, .. } = diagnostic
+            && let Some(item) = item_of(child_uuid)
+        {
+            marks.entry(item).or_default().push(Mark::Gap);
+        }
+    }
+    for run in outline.runs().iter().filter(|run| run.branches > 0) {
+        marks.entry(run.point).or_default().push(Mark::Branches(run.branches));
+    }
+    (marks, leaves)
+}

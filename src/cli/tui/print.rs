@@ -1,0 +1,206 @@
+//! `tree --print`: the page drawn once, for pipes, and `offshoot.tree/1`.
+
+use std::{fmt::Write as _, io};
+
+use serde::Serialize;
+
+use super::{
+    doc::{Doc, Mark},
+    outline::{ItemIx, Kind},
+    page::{Page, Row},
+    words::{self, Role},
+};
+use crate::{
+    cli::{
+        output::Paint,
+        text::{clean, fit, pad, width},
+    },
+    record::{Agent, RecordId},
+};
+
+/// What is said where there is nothing to show.
+pub const EMPTY: &str = "No messages in this session";
+
+/// Ids that need more are cut; a longer beginning of them is in the JSON.
+const MOST_ID: usize = 16;
+
+/// The page in at most `columns` columns, all groups closed.
+///
+/// # Errors
+/// What the file system says.
+pub fn page(doc: &Doc, columns: usize, paint: Paint) -> io::Result<String> {
+    let mut out = heading(doc, columns, paint);
+    out.push('\n');
+    let page = Page::new(&doc.outline);
+    if !doc.has_messages() {
+        out += EMPTY;
+        out.push('\n');
+    }
+    let ids = ids(doc, &page);
+    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0).min(MOST_ID).min(columns / 3);
+    let room = columns.saturating_sub(id_columns + 2);
+    for (row, id) in page.rows().iter().zip(&ids) {
+        let line = Line::new(doc, *row, room)?;
+        let _ = writeln!(out, "{}  {}", paint.dim(&pad(id, id_columns)), line.painted(paint));
+    }
+    Ok(out)
+}
+
+fn heading(doc: &Doc, columns: usize, paint: Paint) -> String {
+    let session = match doc.inspection.session_id.as_str() {
+        "" => "session without an id",
+        id => id,
+    };
+    let branches = doc.inspection.branches.len();
+    let branches = if branches == 1 { "1 branch".to_owned() } else { format!("{branches} branches") };
+    let records = doc.transcript().records.len();
+    let records = if records == 1 { "1 record".to_owned() } else { format!("{records} records") };
+    let head = fit(&format!("{session} ({})", doc.inspection.agent), columns);
+    format!("{}\n{}\n", paint.bold(&head), fit(&format!("{branches}, {records}"), columns))
+}
+
+/// What a row shows behind its id.
+struct Line {
+    guides: String,
+    role: Role,
+    text: String,
+    marks: String,
+}
+
+impl Line {
+    fn new(doc: &Doc, row: Row, columns: usize) -> io::Result<Line> {
+        let guides = words::guides(doc, row, columns / 8);
+        let said = words::words(doc, row)?;
+        let room = columns.saturating_sub(width(&guides) + 4);
+        // Marks may take what the text leaves, and half of the room in any case.
+        let left = room.saturating_sub(width(&said.preview) + 1);
+        let marks = words::marks(doc, row.item, left.max(room / 2));
+        let taken = if marks.is_empty() { 0 } else { width(&marks) + 1 };
+        let text = words::cut(&said.preview, room.saturating_sub(taken));
+        Ok(Line { guides, role: said.role, text, marks })
+    }
+
+    fn painted(&self, paint: Paint) -> String {
+        let badge = self.role.badge();
+        let dull = matches!(self.role, Role::Tool | Role::System);
+        let badge = match self.role {
+            Role::User => paint.bold_cyan(badge),
+            Role::Assistant => paint.green(badge),
+            Role::Sidechain => paint.bold_yellow(badge),
+            Role::Tool | Role::System => paint.dim(badge),
+        };
+        let text = if dull { paint.dim(&self.text) } else { self.text.clone() };
+        let marks =
+            if self.marks.is_empty() { String::new() } else { format!(" {}", paint.bold(&self.marks)) };
+        format!("{}{badge} {text}{marks}", self.guides).trim_end().to_owned()
+    }
+}
+
+/// For each row the shortest beginning of its record's id that no other id of the session shares, of at least 8
+/// characters. Sorted ids share the longest beginning with a neighbour, so two comparisons an id are enough.
+fn ids(doc: &Doc, page: &Page) -> Vec<String> {
+    const LEAST: usize = 8;
+    let t = doc.transcript();
+    let mut all: Vec<String> = t.ids.iter().map(|id| t.ids.text(id)).collect();
+    all.sort_unstable();
+    let shared = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let short = |row: &Row| {
+        let Some(id) = doc.target(row.item).map(|record| doc.id(record)) else { return String::new() };
+        let id = id.as_str();
+        let at = all.partition_point(|other| other.as_str() < id);
+        let before = at.checked_sub(1).map_or(0, |at| shared(id, &all[at]));
+        let after = all.get(at + 1).map_or(0, |next| shared(id, next));
+        clean(&id.chars().take((before.max(after) + 1).max(LEAST)).collect::<String>())
+    };
+    page.rows().iter().map(short).collect()
+}
+
+/// `offshoot.tree/1`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    schema: &'static str,
+    agent: Agent,
+    session_id: String,
+    transcript: String,
+    records: u64,
+    /// In the order of the page.
+    rows: Vec<DocumentRow>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DocumentRow {
+    /// The record that the row ends with; null for a conversation in another file.
+    uuid: Option<RecordId>,
+    /// The `uuid` of the row that it stands below; null at the top.
+    below: Option<RecordId>,
+    /// How many branch points lie above.
+    depth: u32,
+    role: &'static str,
+    /// How many records the row stands for.
+    records: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// How many branches leave below; absent where there is one way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branches: Option<u32>,
+    leaf: bool,
+    client_pick: bool,
+    recorded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continued_in: Option<String>,
+}
+
+/// The page as data.
+///
+/// # Errors
+/// What the file system says.
+pub fn document(doc: &Doc) -> io::Result<Document> {
+    let outline = &doc.outline;
+    let page = Page::new(outline);
+    let uuid = |item| doc.target(item).map(|record| doc.id(record));
+    let mut rows = Vec::with_capacity(page.rows().len());
+    for row in page.rows() {
+        let item = row.item;
+        let run = outline.run_of(item);
+        // A subagent's conversation hangs beside the rows that follow it, not above them.
+        let beside = |at: &ItemIx| matches!(outline.item(*at).kind, Kind::Sidechain | Kind::Agent(_));
+        let above = match (run.from..item).rev().find(|at| !beside(at)) {
+            Some(above) => Some(above),
+            None => run.parent.map(|parent| outline.runs()[parent as usize].point),
+        };
+        let said = words::words(doc, *row)?;
+        let marks = doc.marks(item);
+        rows.push(DocumentRow {
+            uuid: uuid(item),
+            below: above.and_then(uuid),
+            depth: run.depth,
+            role: said.role.name(),
+            records: outline.records(item).len() as u64,
+            text: (!doc.redact).then_some(said.preview),
+            branches: outline.is_branch_point(item).then_some(run.branches),
+            leaf: marks.contains(&Mark::Leaf),
+            client_pick: marks.contains(&Mark::ClientPick),
+            recorded: marks.contains(&Mark::Recorded),
+            label: marks.iter().find_map(|m| match m {
+                Mark::Label(label) => Some(label.clone()),
+                _ => None,
+            }),
+            continued_in: marks.iter().find_map(|m| match m {
+                Mark::WentOn(child) => Some(child.clone()),
+                _ => None,
+            }),
+        });
+    }
+    Ok(Document {
+        schema: "offshoot.tree/1",
+        agent: doc.inspection.agent,
+        session_id: doc.inspection.session_id.clone(),
+        transcript: doc.opened.path.display().to_string(),
+        records: doc.transcript().records.len() as u64,
+        rows,
+    })
+}
