@@ -3,7 +3,8 @@
 //!
 //! All released versions that were run go on below it: those without pins because it is the last record of the file
 //! and the newest one (cases `a01`, `a03`, and a sweep over versions), the others by the pin, also where the leaf is an
-//! ancestor of other work (`x01`, `x03`). To the model it says nothing, and for leaves it is a neutral record.
+//! ancestor of other work (`x01`, `x03`). To the model it says nothing, and for leaves it is a neutral record. Without
+//! subtype, content and level the terminal shows nothing of it either, plain or in detail (2.1.197 and 2.1.332).
 
 use std::io;
 
@@ -37,10 +38,7 @@ pub(super) fn anchor(
         "parentUuid": t.ids.text(parent),
         "isSidechain": false,
         "type": "system",
-        "subtype": "informational",
-        "content": "",
         "isMeta": false,
-        "level": "info",
         "uuid": spec.uuid,
         "timestamp": format!("{:.3}", later(t, spec.now)),
     });
