@@ -10,10 +10,12 @@ use serde::Serialize;
 use crate::record::{RecordId, RecordKind};
 
 mod ids;
+pub mod kept;
 pub mod rounds;
 pub mod units;
 
 pub use ids::{IdIx, IdTable};
+pub use kept::{KeptIndex, KeptNote, KeptRecords};
 pub use rounds::Rounds;
 pub use units::Units;
 

@@ -2,7 +2,7 @@
 
 use crate::{
     record::RecordId,
-    transcript::{Flags, IdIx, Transcript},
+    transcript::{Flags, IdIx, KeptIndex, Transcript},
 };
 
 /// A record on a chain whose parent is in no record.
@@ -83,12 +83,15 @@ fn has(t: &Transcript, id: IdIx, flag: Flags) -> bool {
 /// The first physical record of a uuid defines its parent (I3). The walk ends at a null parent, at a parent
 /// that is in no record (a gap: history before it is never reconnected, I4), or where it meets itself. This
 /// is the rule of the client's own walker, given all records (Qwen Code 0.24.4, `buildOrderedUuidChain`).
-/// A leaf that is in no record gives an empty chain. Linear in the length of the chain.
+/// Behind the summary of a compaction that keeps records stand those, whatever their parents are ([`KeptIndex`]).
+/// A leaf that is in no record gives an empty chain. Linear in the length of the chain; in the transcript, where a
+/// compaction keeps records.
 pub fn build_ordered_uuid_chain(records: &Transcript, leaf_uuid: IdIx) -> Chain {
     let mut chain = Chain::default();
+    let kept = KeptIndex::new(records);
     let mut seen = hashbrown::HashSet::new();
     let mut at = leaf_uuid;
-    while let Some(first) = records.first(at) {
+    'walk: while let Some(first) = records.first(at) {
         if !seen.insert(at) {
             chain.cycle = Some(at);
             break;
@@ -99,7 +102,16 @@ pub fn build_ordered_uuid_chain(records: &Transcript, leaf_uuid: IdIx) -> Chain 
             chain.gaps.push(Gap { child: at, missing: parent });
             break;
         }
-        at = parent;
+        let told = kept.as_ref().and_then(|kept| kept.between(at, parent));
+        let (told, next) = told.unwrap_or((Vec::new(), parent));
+        for id in told {
+            if !seen.insert(id) {
+                chain.cycle = Some(id);
+                break 'walk;
+            }
+            chain.uuids.push(id);
+        }
+        at = next;
     }
     chain.uuids.reverse();
     chain

@@ -1,6 +1,6 @@
 //! What a format adds that writes one message of the model as several records and keeps more than parents.
 
-use super::{IdIx, IdTable, RecordIx, Span};
+use super::{IdIx, IdTable, KeptNote, RecordIx, Span};
 
 /// Facts of single records, beside what every format has. Whatever is listed by record is in file order.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub struct Rounds {
     pub sources: Vec<(RecordIx, IdIx)>,
     /// The record (an id of the transcript) that a boundary continues without having it as its parent.
     pub logical: Vec<(RecordIx, IdIx)>,
+    /// What compactions keep of what stands before them, by boundary, in file order.
+    pub kept: Vec<KeptNote>,
     /// Lines that keep the state of files for one record, in file order.
     pub snapshots: Vec<FileSnapshot>,
     /// The last line of each kind that gives the session a title, in the order in which the kinds count.

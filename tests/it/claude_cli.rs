@@ -246,22 +246,3 @@ fn a_live_client_is_an_obstacle_in_place_and_none_for_a_fork() {
     register(id, ticks);
     assert_eq!(env.run(&["undo", &path, "--json"]).code(4).json()["refusal"]["code"], "lease-held");
 }
-
-#[test]
-fn a_compaction_that_keeps_messages_is_refused_and_not_seeded_wrongly() {
-    let plain = case("k01-compact");
-    let boundary = "\"compactMetadata\": {";
-    assert!(plain.contains(boundary), "the case has a boundary");
-    for kept in ["\"preservedMessages\":{\"uuids\":[]},", "\"preservedSegment\":{\"headUuid\":\"x\"},"] {
-        let env = TestEnv::new();
-        let text = plain.replace(boundary, &format!("{boundary}{kept}"));
-        let path = env.write("t.jsonl", &text);
-        let leaf = pick(&env, &path)["leafUuid"].as_str().unwrap().to_owned();
-        for seed in ["fork", "in-place"] {
-            let refused =
-                env.run(&["resume", &path, "--leaf", &leaf, "--seed", seed, "--json"]).code(3).json();
-            assert_eq!(refused["refusal"]["code"], "seed-unsupported", "{refused}");
-        }
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-    }
-}

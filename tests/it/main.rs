@@ -7,6 +7,8 @@ mod audit_deep;
 mod child;
 mod claude_cases;
 mod claude_cli;
+mod claude_kept;
+mod claude_kept_random;
 mod claude_oracle;
 mod claude_random;
 mod claude_rules;

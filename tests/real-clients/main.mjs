@@ -1,6 +1,6 @@
-// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY [AGENT]`. Prints a table, and ends with
-// `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped, but with the name of
-// an agent only that agent's clients are run.
+// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY [AGENT [SESSION]]`. Prints a table, and
+// ends with `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped, but with the
+// name of an agent only that agent's clients are run, and with a part of a session's name only such sessions.
 
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -19,6 +19,7 @@ const SUBJECTS = [
   { client: qwenClient, sessions: qwenSessions },
   ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow] })),
 ];
+const [, , , AGENT, SESSION = ""] = process.argv;
 const LIMIT_MS = 20 * 60_000;
 const WIDTH = Math.max(2, availableParallelism());
 
@@ -52,7 +53,7 @@ async function main() {
   const node = manifest.optionalDependencies[`node-${process.platform}-${process.arch}`];
   if (process.version !== `v${node}`) throw new Failed(`this is node ${process.version}, not ${node}`);
   const results = [];
-  for (const { client, sessions, more = [] } of SUBJECTS.filter(({ client }) => [undefined, client.agent].includes(process.argv[3]))) {
+  for (const { client, sessions, more = [] } of SUBJECTS.filter(({ client }) => [undefined, client.agent].includes(AGENT))) {
     const place = bench.home();
     client.settle(place);
     const installed = await client.installedVersion(place);
@@ -61,7 +62,8 @@ async function main() {
     }
     console.log(`${client.agent} ${installed}, node ${node}`);
     const made = await sessions.make(() => bench.home());
-    const all = [...rows(client, made, bench), ...more.map((row) => row(client, bench))];
+    const every = [...rows(client, made, bench), ...more.map((row) => row(client, bench))];
+    const all = every.filter((row) => row.session.includes(SESSION));
     results.push(...(await pool(WIDTH, all.map((row) => () => checked(row)))));
   }
   return results;

@@ -5,12 +5,13 @@ use hashbrown::HashSet;
 use crate::{
     record::RecordKind,
     topology::Chain,
-    transcript::{Flags, IdIx, RecordIx, Transcript},
+    transcript::{Flags, IdIx, KeptIndex, RecordIx, Transcript},
 };
 
 /// What belongs to a chain, by id.
 pub(super) struct Attached {
-    /// The other records of the steps that the chain goes through, and what those hang on. In file order.
+    /// The other records of the steps that the chain goes through, and what those hang on; and the rest of what
+    /// a compaction on the chain keeps. In file order.
     pub parts: Vec<IdIx>,
     /// The attachments and system records that hang below the leaf through nothing but such records. In file order.
     pub notes: Vec<IdIx>,
@@ -31,10 +32,15 @@ pub(super) fn attached(t: &Transcript, chain: &Chain) -> Attached {
     let mut attached = Attached { parts: Vec::new(), notes: Vec::new() };
     let (Some(units), Some(&leaf)) = (&t.units, chain.uuids.last()) else { return attached };
     let mut kept: HashSet<IdIx> = chain.uuids.iter().copied().collect();
+    // A chain that goes through a compaction that keeps records needs all of these, or its note is void. No other record
+    // from before it is loaded.
+    let told = KeptIndex::new(t).and_then(|index| index.told_on(&kept));
+    let (from, told) = told.unwrap_or((0, Vec::new()));
+    attached.parts.extend(told.into_iter().filter(|id| kept.insert(*id)));
     let steps: HashSet<u32> = chain.uuids.iter().filter_map(|id| units.of[id.ix()]).collect();
     let mut notes = Notes { t, leaf, known: vec![None; t.records.len()] };
     for (record, id) in (0..).zip(t.records.iter().map(|r| r.id)) {
-        if t.first(id) != Some(record) || kept.contains(&id) {
+        if t.first(id) != Some(record) || kept.contains(&id) || record < from {
             continue;
         }
         if units.of[id.ix()].is_some_and(|unit| steps.contains(&unit)) {

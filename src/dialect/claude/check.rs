@@ -1,50 +1,14 @@
 //! What the client would refuse, or what it would make of a seed that a person did not choose.
 
-use std::io;
-
-use memchr::memmem;
 use serde_json::json;
 
-use super::simulate::first_loaded;
+use super::{simulate::View, told::Told, version::Era};
 use crate::{
-    dialect::jsonl::members::{last, members},
     record::Turn,
     refusal::{Code, Refusal},
     topology::Chain,
-    transcript::{Flags, IdIx, Source, Transcript},
+    transcript::{Flags, IdIx, Transcript},
 };
-
-/// The first line with a compaction that keeps messages: the client puts those between the summary and what follows,
-/// whatever their parents are, and loads nothing else that stands before (measured with 2.1.197 and 2.1.332). Our
-/// rules do not have that yet, and a seed made without it would lose messages without a word.
-pub(super) fn keeping_compaction(t: &Transcript, source: &dyn Source) -> io::Result<Option<u32>> {
-    for record in t.records.iter().filter(|r| r.flags.has(Flags::COMPRESSION)) {
-        let line = source.bytes(record.span)?;
-        if memmem::find(&line, b"preserved").is_some() && keeps_messages(&line) {
-            return Ok(Some(record.line));
-        }
-    }
-    Ok(None)
-}
-
-fn keeps_messages(line: &[u8]) -> bool {
-    let Some(found) = members(line) else { return false };
-    let Some(metadata) = last(&found, "compactMetadata") else { return false };
-    let inner = members(&line[metadata.clone()]).unwrap_or_default();
-    inner.iter().any(|m| m.key == "preservedMessages" || m.key == "preservedSegment")
-}
-
-/// The refusal for such a session.
-pub(super) fn keeps(line: u32) -> Box<Refusal> {
-    Box::new(
-        Refusal::new(
-            Code::SeedUnsupported,
-            format!("line {line} is a compaction that keeps messages; seeds of such a session are not known yet"),
-        )
-        .hint("what `inspect` says of the client's own pick does not hold there either; use the client's own `/branch` or `/rewind`")
-        .detail(json!({"line": line})),
-    )
-}
 
 pub(super) fn check(t: &Transcript, chain: &Chain, in_place: bool) -> Result<Vec<String>, Box<Refusal>> {
     let Some(&leaf) = chain.uuids.last() else { return Ok(Vec::new()) };
@@ -67,15 +31,26 @@ pub(super) fn check(t: &Transcript, chain: &Chain, in_place: bool) -> Result<Vec
 
 fn in_place_refusal(t: &Transcript, chain: &Chain, leaf: IdIx) -> Option<Refusal> {
     let id = t.id(leaf);
-    let from = first_loaded(t);
-    if chain.uuids.iter().any(|&id| t.first(id).is_some_and(|record| record < from)) {
+    let rounds = t.rounds.as_ref()?;
+    // What is loaded does not depend on the version.
+    let view = View::new(t, rounds, Era::of(""));
+    let is_hidden = |&id: &IdIx| t.first(id).is_some() && view.record(id).is_none();
+    let before = |told: &Told| t.first(leaf).is_some_and(|record| record < told.boundary);
+    let why = match &view.told {
+        Some(told) if before(told) || chain.uuids.iter().any(is_hidden) => Some(
+            "a compaction in it says which messages it keeps, and of what stands before the last compact boundary the \
+             client loads nothing else",
+        ),
+        None if chain.uuids.iter().any(is_hidden) => Some(
+            "it is over 5 MiB, and of such a file the client loads nothing that stands before the last compact boundary",
+        ),
+        _ => None,
+    };
+    if let Some(why) = why {
         return Some(
             Refusal::new(
                 Code::OutOfReach,
-                format!(
-                    "the file is over 5 MiB, and of such a file the client loads nothing that stands before the last \
-                     compact boundary, as a part of the chain of `{id}` does"
-                ),
+                format!("in this file the chain of `{id}` is out of the client's reach: {why}"),
             )
             .hint("fork instead (`--seed fork`)")
             .detail(json!({"leafUuid": id, "bytes": t.bytes + t.torn_bytes})),
@@ -93,7 +68,6 @@ fn in_place_refusal(t: &Transcript, chain: &Chain, leaf: IdIx) -> Option<Refusal
             .detail(json!({"leafUuid": id})),
         );
     }
-    let rounds = t.rounds.as_ref()?;
     let message = |id: IdIx| t.first(id).and_then(|record| rounds.message[record as usize]);
     let own = message(leaf)?;
     let is_copy = |id: &IdIx| {

@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::content::{Content, Message};
+use super::{
+    content::{Content, Message},
+    metadata::Kept,
+};
 use crate::{
     dialect::jsonl::json::{Cursor, Field, RawStr, Result},
     record::RecordKind,
@@ -42,6 +45,8 @@ pub(super) struct Head<'a> {
     pub source: Field<'a>,
     /// `logicalParentUuid`, of a boundary.
     pub logical: Option<RawStr<'a>>,
+    /// What a boundary says that it keeps.
+    pub kept: Option<Kept<'a>>,
 }
 
 /// Types that have no uuid and are no records (2.1.197 and 2.1.332).
@@ -105,6 +110,7 @@ struct Fields<'a> {
     meta: bool,
     summary: bool,
     message: Message<'a>,
+    kept: Option<Kept<'a>>,
 }
 
 impl<'a> Fields<'a> {
@@ -127,6 +133,7 @@ impl<'a> Fields<'a> {
             "isSidechain" => return is_true(value).map(|is| self.sidechain = is),
             "isMeta" => return is_true(value).map(|is| self.meta = is),
             "isCompactSummary" => return is_true(value).map(|is| self.summary = is),
+            "compactMetadata" => return Kept::read(value).map(|kept| self.kept = kept),
             "message" => return Message::read(value).map(|message| self.message = message),
             _ => return value.skip().map(drop),
         };
@@ -173,6 +180,7 @@ impl<'a> Fields<'a> {
             content: self.message.content,
             source: self.source,
             logical: id(self.logical).filter(|_| flags.has(Flags::COMPRESSION)),
+            kept: self.kept.filter(|_| flags.has(Flags::COMPRESSION)),
         }))
     }
 

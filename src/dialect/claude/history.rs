@@ -40,7 +40,7 @@ impl Walk {
             if !record.flags.has(Flags::PROGRESS) {
                 walk.ids.push(record.id);
             }
-            let Some(parent) = record.parent else { break };
+            let Some(parent) = view.above(at) else { break };
             next = view.record(parent);
             if next.is_none() {
                 next = times.and_then(|times| times.before(at)).filter(|near| !seen.contains(near));

@@ -24,9 +24,11 @@ mod decode;
 mod fork;
 mod head;
 mod history;
+mod metadata;
 mod read;
 mod simulate;
 mod slice;
+mod told;
 mod turns;
 mod units;
 mod version;
@@ -116,10 +118,8 @@ impl Dialect for Claude {
         chain: &Chain,
         in_place: bool,
     ) -> io::Result<Result<Vec<String>, Box<Refusal>>> {
-        Ok(match check::keeping_compaction(t, source)? {
-            Some(line) => Err(check::keeps(line)),
-            None => check::check(t, chain, in_place),
-        })
+        let _ = source;
+        Ok(check::check(t, chain, in_place))
     }
 
     fn turns(&self, t: &Transcript, source: &dyn Source) -> io::Result<Turns> {

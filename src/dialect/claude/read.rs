@@ -137,6 +137,9 @@ impl Lines {
         if let Some(logical) = head.logical {
             rounds.logical.push((ix, t.ids.intern(&logical.text())));
         }
+        if let Some(kept) = &head.kept {
+            rounds.kept.push(kept.note(ix, &mut t.ids));
+        }
         let line = read::line_number(t);
         t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
     }

@@ -5,6 +5,7 @@ use hashbrown::HashSet;
 
 use super::{
     history::{History, Walk, with_siblings},
+    told::Told,
     version::{Era, KNOWN},
 };
 use crate::{
@@ -16,11 +17,12 @@ use crate::{
 /// 5,240,880 and 5,244,880 with 2.1.197 and 2.1.332.
 const LARGE: u64 = 5 << 20;
 
-/// The first record that a client loads: in a large file the last boundary.
-pub(super) fn first_loaded(t: &Transcript) -> RecordIx {
-    let boundary = t.records.iter().rposition(|r| r.flags.has(Flags::COMPRESSION));
+/// The first record that a client loads: in a large file the last boundary, unless that one says that it keeps records.
+fn first_loaded(t: &Transcript, rounds: &Rounds) -> RecordIx {
+    let boundary = t.records.iter().rposition(|r| r.flags.has(Flags::COMPRESSION)).unwrap_or(0) as RecordIx;
     let large = t.bytes + t.torn_bytes > LARGE;
-    boundary.filter(|_| large).unwrap_or(0) as RecordIx
+    let keeps = rounds.kept.last().is_some_and(|note| note.boundary == boundary);
+    if large && !keeps { boundary } else { 0 }
 }
 
 pub(super) fn simulate(t: &Transcript, client: &Client) -> Simulated {
@@ -45,6 +47,11 @@ pub(super) fn simulate(t: &Transcript, client: &Client) -> Simulated {
     }
     if view.from > 0 {
         rule.push_str("; the file is over 5 MiB, so that nothing before its last compact boundary is loaded");
+    }
+    if view.told.is_some() {
+        rule.push_str(
+            "; a compaction says which messages it keeps, and nothing else before the last one is loaded",
+        );
     }
     if history.tail != picked.at {
         rule.push_str("; it continues at the end of what hangs together with that record");
@@ -80,25 +87,40 @@ pub(super) struct View<'a> {
     pub from: RecordIx,
     /// By id: what a seed holds, where only that is looked at.
     pub kept: Option<&'a [bool]>,
+    /// What a compaction keeps of what stands before it, where one does.
+    pub told: Option<Told>,
 }
 
 impl<'a> View<'a> {
     pub fn new(t: &'a Transcript, rounds: &'a Rounds, era: Era) -> Self {
-        View { t, rounds, era, from: first_loaded(t), kept: None }
+        View { t, rounds, era, from: first_loaded(t, rounds), kept: None, told: None }.telling()
     }
 
     /// What a client would have in memory of a file that holds these records only (by id).
     pub fn of_seed(t: &'a Transcript, rounds: &'a Rounds, era: Era, kept: &'a [bool]) -> Self {
-        View { t, rounds, era, from: 0, kept: Some(kept) }
+        View { t, rounds, era, from: 0, kept: Some(kept), told: None }.telling()
     }
 
-    fn is_kept(&self, id: IdIx) -> bool {
-        self.kept.is_none_or(|kept| kept[id.ix()])
+    fn telling(mut self) -> Self {
+        self.told = Told::of(&self);
+        self
+    }
+
+    /// Whether the file holds a record, loaded or not.
+    pub fn holds(&self, record: RecordIx) -> bool {
+        let id = self.t.record(record).id;
+        self.kept.is_none_or(|kept| kept[id.ix()] && self.t.first(id) == Some(record))
+    }
+
+    /// The record that defines an id, if the file holds it.
+    pub fn in_file(&self, id: IdIx) -> Option<RecordIx> {
+        self.t.first(id).filter(|_| self.kept.is_none_or(|kept| kept[id.ix()]))
     }
 
     /// The record that defines an id, if it is loaded.
     pub fn record(&self, id: IdIx) -> Option<RecordIx> {
-        self.t.first(id).filter(|&record| record >= self.from && self.is_kept(id))
+        let is_told = |&record: &RecordIx| self.told.as_ref().is_none_or(|told| told.loads(record, id));
+        self.in_file(id).filter(|&record| record >= self.from).filter(is_told)
     }
 
     pub fn has(&self, record: RecordIx, flag: Flags) -> bool {
@@ -106,11 +128,10 @@ impl<'a> View<'a> {
     }
 
     /// The loaded records that define their id, in file order.
-    pub fn records(&self) -> impl DoubleEndedIterator<Item = (RecordIx, IdIx)> + use<'a> {
-        let (t, kept) = (self.t, self.kept);
-        (self.from..t.records.len() as RecordIx)
-            .map(move |ix| (ix, t.record(ix).id))
-            .filter(move |&(ix, id)| t.first(id) == Some(ix) && kept.is_none_or(|kept| kept[id.ix()]))
+    pub fn records(&self) -> impl DoubleEndedIterator<Item = (RecordIx, IdIx)> + use<'_, 'a> {
+        (self.from..self.t.records.len() as RecordIx)
+            .map(|ix| (ix, self.t.record(ix).id))
+            .filter(|&(ix, id)| self.record(id) == Some(ix))
     }
 
     /// Whether the client could continue at a record that no pin names.
@@ -118,9 +139,17 @@ impl<'a> View<'a> {
         !self.has(record, Flags::SIDECHAIN) && !self.has(record, Flags::PROGRESS)
     }
 
-    /// The parent of a record, if it is loaded.
+    /// The record that one hangs on for the client, loaded or not.
+    pub fn above(&self, record: RecordIx) -> Option<IdIx> {
+        match &self.told {
+            Some(told) => told.above(self, record),
+            None => self.t.record(record).parent,
+        }
+    }
+
+    /// The same, if it is loaded.
     pub fn parent(&self, record: RecordIx) -> Option<RecordIx> {
-        self.t.record(record).parent.and_then(|p| self.record(p))
+        self.above(record).and_then(|p| self.record(p))
     }
 
     /// The message that a loaded record is a part of.
@@ -141,7 +170,7 @@ impl<'a> View<'a> {
             let newest = candidates().max_by_key(|&(ix, _)| self.time(ix))?;
             return Some((newest.1, "newest record by timestamp"));
         }
-        let (last, id) = candidates().next_back()?;
+        let (last, id) = self.last(candidates())?;
         // Only a copy of an inner record, or a parent behind its child, has anything below it. The client goes on to
         // what is newest there, unless the copy itself is.
         if self.era.newest && self.rounds.pin.is_none() {
@@ -154,6 +183,24 @@ impl<'a> View<'a> {
             }
         }
         Some((id, "last conversation record in file order"))
+    }
+
+    /// The last of the records that the client could continue at. What a compaction keeps stands behind its anchor,
+    /// unless the anchor was written a second time.
+    fn last(
+        &self,
+        mut candidates: impl DoubleEndedIterator<Item = (RecordIx, IdIx)>,
+    ) -> Option<(RecordIx, IdIx)> {
+        let Some(told) = self.told.as_ref().filter(|told| told.anchor.is_some()) else {
+            return candidates.next_back();
+        };
+        let (last, id) = candidates.rfind(|&(_, id)| !told.keeps(id))?;
+        let twice = || self.t.records.iter().filter(|r| r.id == id).count() > 1;
+        if Some(id) != told.anchor || twice() {
+            return Some((last, id));
+        }
+        let kept = told.list.iter().filter_map(|&id| Some((self.record(id)?, id)));
+        kept.rev().find(|&(ix, _)| self.is_candidate(ix)).or(Some((last, id)))
     }
 
     fn pick(&self) -> Option<Picked> {

@@ -48,7 +48,7 @@ pub(super) fn expected(t: &Transcript, chain: &Chain, client: &Client) -> Expect
         return Expected { history: Vec::new(), begins, tail: None };
     };
     let view = View::of_seed(t, rounds, Era::of(&version(t, client)), &slice.kept);
-    let built = History::build(&view, leaf);
+    let built = History::build(&view, end_of(&view, leaf));
     let mut history = built.ids;
     trim_neutral(t, &mut history);
     Expected {
@@ -58,8 +58,14 @@ pub(super) fn expected(t: &Transcript, chain: &Chain, client: &Client) -> Expect
     }
 }
 
+/// Behind a summary stands what its compaction keeps, so that a conversation that ends there ends with that.
+fn end_of(view: &View<'_>, leaf: IdIx) -> IdIx {
+    view.told.as_ref().map_or(leaf, |told| told.end_of(leaf))
+}
+
 /// The record that the client's next one would hang on, if it picked this one in the whole file.
 pub(super) fn end_in_place(t: &Transcript, leaf: IdIx, version: &str) -> IdIx {
     let Some(rounds) = &t.rounds else { return leaf };
-    History::build(&View::new(t, rounds, Era::of(version)), leaf).tail
+    let view = View::new(t, rounds, Era::of(version));
+    History::build(&view, end_of(&view, leaf)).tail
 }

@@ -24,7 +24,7 @@ export function claude(version) {
     replyTo,
 
     /** Whether it is proved here that it follows our seeds. */
-    seeded: false,
+    seeded: true,
 
     /** The version that the lock file's package has. */
     pinned: ({ optionalDependencies }) => optionalDependencies[installed]?.split("@").at(-1),
@@ -157,13 +157,18 @@ function conversationOf(path) {
     .map(({ uuid, type, message }) => ({ uuid, type, message }));
 }
 
-/** What some records of a transcript are to the model, in file order; of two copies of a record the last one counts. */
-function told(path, uuids) {
+/**
+ * What the records of a chain are to the model, with those beside it, which come where the file has them, or at the end.
+ * Of two copies of a record the last one counts.
+ */
+function told(path, uuids, attached) {
   const last = new Map();
-  for (const record of records(readFileSync(path))) {
-    if (!uuids.includes(record.uuid)) continue;
-    last.delete(record.uuid);
-    last.set(record.uuid, record);
+  for (const [at, record] of records(readFileSync(path)).entries()) last.set(record.uuid, { at, record });
+  const beside = attached.map((uuid) => last.get(uuid));
+  const all = [];
+  for (const next of uuids.map((uuid) => last.get(uuid))) {
+    while (beside.length > 0 && next.at > beside[0].at) all.push(beside.shift());
+    all.push(next);
   }
-  return conversation([...last.values()].filter((record) => record.message).map((record) => record.message));
+  return conversation([...all, ...beside].map(({ record }) => record.message).filter(Boolean));
 }

@@ -22,7 +22,7 @@ export const sessionsFor = (client) => ({
     const tree = (name) => new Tree(name, project, client.version);
     const madeByHand = [
       twoBranches, pinnedHere, stalePin, pinnedAncestor, explicitAncestor, unknownPin, rewound, parallelTools,
-      compacted, voidedPin, beforeTheBoundary, keptMessages, keptAndPinnedBefore, tornTail, missingParent, bridged, progressInChain, neutralTails,
+      compacted, voidedPin, beforeTheBoundary, keptMessages, keptAndPinnedBefore, keptAtTheEnd, keptTwice, keptTools, tornTail, missingParent, bridged, progressInChain, neutralTails,
       lastCopy, sidechain,
     ].map((build) => build(tree));
     return [...(await madeByClient(client, home)), ...madeByHand];
@@ -98,7 +98,6 @@ async function madeByClient(client, home) {
       },
       pick: { tail: behind.tail, sent: [...summed, ...own(behind)] },
       forkable: "two",
-      differs: "the chain of the pick",
     },
   ];
 }
@@ -210,27 +209,58 @@ function beforeTheBoundary(tree) {
   return finish(t, { leaves: { left: LEFT_AND_RIGHT.left, right: SUMMED_UP }, pick: "left" });
 }
 
+// What stands before a boundary that keeps messages is reached by a fork alone.
+const BEFORE = { ...LEFT_AND_RIGHT.left, refused: { "in-place": "out-of-reach" } };
+const KEPT = ["user: SUMMARY", "assistant: MIDDLE-A"];
+
 // As a compaction by the client leaves it: the last messages before it are told again behind the summary.
 function keptMessages(tree) {
   const t = tree("messages kept by a compaction").turn("root", null).turn("left", "roota").turn("middle", "roota");
   t.compact("cut", "middlea", "SUMMARY", ["middlea"]).turn("right", "cuts");
-  const sent = ["user: SUMMARY", "assistant: MIDDLE-A", ...said("right")];
-  return finish(t, {
-    leaves: { left: LEFT_AND_RIGHT.left, right: { at: "righta", sent } },
-    pick: "right",
-    differs: "the chain of the pick",
-  });
+  return finish(t, { leaves: { left: BEFORE, right: { at: "righta", sent: [...KEPT, ...said("right")] } }, pick: "right" });
 }
 
 // Then nothing else from before the boundary is loaded, so that a pin there is unknown.
 function keptAndPinnedBefore(tree) {
   const t = tree("messages kept, pin before").turn("root", null).turn("left", "roota").turn("middle", "roota");
   t.compact("cut", "middlea", "SUMMARY", ["middlea"]).turn("right", "cuts").pin("lefta", { explicit: true });
-  const sent = ["user: SUMMARY", "assistant: MIDDLE-A", ...said("right")];
+  return finish(t, { leaves: { left: BEFORE, right: { at: "righta", sent: [...KEPT, ...said("right")] } }, pick: "right" });
+}
+
+// The conversation ends with the compaction, so that the last kept message is what it goes on below.
+function keptAtTheEnd(tree) {
+  const t = tree("messages kept, then nothing").turn("root", null).turn("left", "roota").turn("middle", "roota");
+  t.compact("cut", "middlea", "SUMMARY", ["middleq", "middlea"]);
+  const sent = ["user: SUMMARY", ...said("middle")];
+  return finish(t, { leaves: { left: BEFORE, cut: { at: "cuts", sent } }, pick: { tail: "middlea", sent } });
+}
+
+// One branch goes on below a kept message, the other below the summary; a second compaction keeps a part of that.
+function keptTwice(tree) {
+  const t = tree("messages kept twice").turn("root", null).turn("middle", "roota");
+  t.compact("one", "middlea", "SUMMARY", ["middleq", "middlea"]).turn("left", "middleq").turn("right", "ones");
+  t.compact("two", "righta", "SUMMARY-AGAIN", ["middlea", "righta"]).turn("end", "twos");
+  const once = ["user: SUMMARY", "user: MIDDLE-Q", ...said("left")];
+  const twice = ["user: SUMMARY-AGAIN", "assistant: MIDDLE-A", "assistant: RIGHT-A", ...said("end")];
   return finish(t, {
-    leaves: { left: LEFT_AND_RIGHT.left, right: { at: "righta", sent } },
+    leaves: { left: { at: "lefta", sent: once, refused: BEFORE.refused }, end: { at: "enda", sent: twice } },
+    pick: "end",
+  });
+}
+
+// Only a part of a round of tools is kept, as one list and as a segment: the rest of it is not loaded.
+function keptTools(tree) {
+  const paths = ["/a.txt", "/b.txt"];
+  const t = tree("tools kept by a compaction").turn("root", null).parallel("middle", "roota", paths);
+  t.compact("cut", "middlea", "SUMMARY", ["middlec1", "middler1", "middlea"]).turn("left", "cuts").turn("right", "cuts");
+  const [, , , call, , output, reply] = looked("middle", paths);
+  const sent = ["user: SUMMARY", call, output, reply];
+  return finish(t, {
+    leaves: {
+      left: { at: "lefta", sent: [...sent, ...said("left")] },
+      right: { at: "righta", sent: [...sent, ...said("right")] },
+    },
     pick: "right",
-    differs: "clientPick.tailUuid",
   });
 }
 
@@ -256,8 +286,9 @@ function missingParent(tree) {
 function bridged(tree) {
   const t = tree("missing parent, bridged").turn("root", null).turn("left", "roota");
   t.user("rightq", "never-written", "RIGHT-Q", { after: 4000 }).assistant("righta", "rightq", "RIGHT-A");
+  const right = { at: "righta", sent: said("right"), gap: true, refused: { "in-place": "seed-unreachable" } };
   return finish(t, {
-    leaves: { left: LEFT_AND_RIGHT.left, right: { at: "righta", sent: said("right"), gap: true } },
+    leaves: { left: LEFT_AND_RIGHT.left, right },
     pick: { tail: "righta", sent: said("root", "left", "right") },
   });
 }
