@@ -30,6 +30,7 @@ pub mod audit;
 pub mod cli;
 pub mod dialect;
 pub mod policy;
+pub mod probe;
 pub mod record;
 pub mod refusal;
 pub mod resume;

@@ -115,6 +115,8 @@ pub enum Command {
     Sessions(SessionsArgs),
     /// Run the whole pipeline on a shipped session, copied to a fresh folder.
     Demo(DemoArgs),
+    /// Check, in a temporary home, whether the installed client still behaves as this version believes.
+    Probe(ProbeArgs),
     /// Print a completion script.
     Completions {
         /// For which shell.
@@ -333,4 +335,27 @@ pub struct DemoArgs {
     /// Ask at the prompt even where the demo would let a policy choose.
     #[arg(long)]
     pub pick: bool,
+}
+
+/// Agents whose client can be probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProbedAgent {
+    /// Claude Code.
+    Claude,
+    /// Qwen Code.
+    Qwen,
+}
+
+/// `probe`.
+#[derive(Clone, Debug, Args)]
+pub struct ProbeArgs {
+    /// Whose client.
+    #[arg(value_enum, value_name = "AGENT")]
+    pub whose: ProbedAgent,
+    /// The program (default: `claude` or `qwen` on `PATH`).
+    #[arg(long, value_name = "PATH")]
+    pub client: Option<PathBuf>,
+    /// How long each start of the client may take.
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub timeout: String,
 }

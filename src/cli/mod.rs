@@ -27,6 +27,7 @@ mod label;
 pub mod man;
 pub mod output;
 pub mod policy;
+mod probe;
 pub mod prompt;
 mod render;
 mod resume;
@@ -73,6 +74,7 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Policy(command) => policy::run(global, command),
         Command::Sessions(args) => sessions::run(global, args),
         Command::Demo(args) => demo::run(global, args),
+        Command::Probe(args) => probe::run(global, args),
         Command::Gate { pipe, command } => {
             crate::store::command::wait_at_gate(pipe, command).map(|()| ExitCode::FAILURE)
         }

@@ -48,11 +48,16 @@ const FORBIDDEN: &[(&[&str], &[&str])] = &[
     (&["topology/"], &["crate::policy"]),
     (&["audit/"], &["crate::cli", "crate::resume", "dialoguer", "ratatui", "clap::", "std::fs"]),
     (&["resume.rs", "resume/"], &["crate::cli", "dialoguer", "ratatui", "clap::", "std::fs"]),
+    (&["probe/"], &["crate::cli", "dialoguer", "ratatui", "clap::"]),
     (&["record.rs", "transcript.rs", "transcript/"], &["crate::dialect", "crate::topology"]),
 ];
 
 /// Names that one file alone may use.
-const ONLY: &[(&str, &[&str])] = &[("dialoguer", &["cli/prompt.rs", "cli/prompt/"])];
+const ONLY: &[(&str, &[&str])] = &[
+    ("dialoguer", &["cli/prompt.rs", "cli/prompt/"]),
+    ("std::net", &["probe/model.rs"]),
+    ("crate::probe", &["cli/probe.rs"]),
+];
 
 /// Only `cli` (and the binary's `main.rs`) prints.
 const PRINTS: &[&str] = &["println!", "eprintln!", "print!(", "eprint!("];

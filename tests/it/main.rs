@@ -49,6 +49,7 @@ mod policy_files;
 mod policy_parse;
 mod policy_shipped;
 #[cfg(unix)]
+mod probe;
 mod prompt;
 #[cfg(unix)]
 #[allow(dead_code, reason = "each helper is used by some tests")]

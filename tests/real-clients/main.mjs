@@ -10,14 +10,15 @@ import { rewindRow } from "./claude/rewind.mjs";
 import { sessionsFor } from "./claude/sessions.mjs";
 import { Failed, rows } from "./matrix.mjs";
 import { offshootAt } from "./offshoot.mjs";
+import { probeRow } from "./probe.mjs";
 import { endAll, pool } from "./process.mjs";
 import * as qwenClient from "./qwen/client.mjs";
 import * as qwenSessions from "./qwen/sessions.mjs";
 
 // Each further client is one entry here: a client and its sessions; `more` are rows of its own.
 const SUBJECTS = [
-  { client: qwenClient, sessions: qwenSessions },
-  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow] })),
+  { client: qwenClient, sessions: qwenSessions, more: [probeRow] },
+  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow, probeRow] })),
 ];
 const [, , , AGENT, SESSION = ""] = process.argv;
 const LIMIT_MS = 20 * 60_000;

@@ -1,13 +1,14 @@
 // The binary under test, in the same bare environment as the client's.
 
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Failed } from "./matrix.mjs";
 import { run } from "./process.mjs";
 
+// Beside the system's programs there is Node: a client that `probe` starts may run under it.
 /** The binary for one place: what it says as JSON, or the refusal that is right. */
 export function offshootAt(binary, { home, project }) {
-  const env = { HOME: home, PATH: "/usr/bin:/bin", OFFSHOOT_STATE_DIR: join(home, "state") };
+  const env = { HOME: home, PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, OFFSHOOT_STATE_DIR: join(home, "state") };
   mkdirSync(join(home, "state"), { recursive: true, mode: 0o700 });
   const start = async (args) => {
     const ran = await run(binary, [...args, "--json"], { cwd: project, env });

@@ -24,6 +24,9 @@ export const forkArguments = (session) => ["--fork-session", "--resume", session
 
 const CLIENT = new URL("../node_modules/@qwen-code/qwen-code/cli-entry.js", import.meta.url).pathname;
 
+/** The client as a program of its own, which wants Node on `PATH`. */
+export const program = new URL("../node_modules/.bin/qwen", import.meta.url).pathname;
+
 // No memory extraction and no search tool of its own: they cost requests and time, and have no part in resuming.
 const SETTINGS = {
   general: { enableAutoUpdate: false },
