@@ -1,8 +1,9 @@
 //! README.md shows what the program prints: its console blocks are run.
 //!
 //! A fence marked `console` holds commands (`$ ...`) and what they print, stdout and stderr together. The blocks of
-//! a document run one after another, in one home: the demo's session lies where Qwen Code keeps it, and its
-//! last message was two hours ago. A fence marked `console keys=DOWN,DOWN` holds one command that is run on a
+//! a document run one after another, in one home: the demo's sessions lie where the clients keep them, and their
+//! last message was two hours ago. The folder is Qwen Code's project, or the one of `console in=ledger-ui`; the program
+//! `claude` is one that does nothing. A fence marked `console keys=DOWN,DOWN` holds one command that is run on a
 //! terminal of 80 columns: the block shows the screen after those keys, then what stands there after Enter.
 //! Times, temporary paths and ids that differ from run to run are not compared. `UPDATE_DOCS=1` writes the
 //! present output into the documents.
@@ -36,6 +37,8 @@ struct World {
 }
 
 const PROJECT: &str = "/home/ada/parcel-api";
+/// Where commands run, below the home, unless a fence says otherwise.
+const HERE: &str = "parcel-api";
 
 fn sanitised(path: &str) -> String {
     path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
@@ -62,8 +65,12 @@ impl World {
     fn new() -> Self {
         let env = TestEnv::new();
         let session = fs::read_to_string(fixture("demo/session.jsonl")).unwrap();
-        let ids: BTreeSet<String> = session.split('"').filter(|w| is_uuid(w)).map(str::to_owned).collect();
-        let id = session.split('"').skip_while(|w| *w != "sessionId").nth(2).unwrap().to_owned();
+        let claude = fs::read_to_string(fixture("demo/claude.jsonl")).unwrap();
+        let words = session.split('"').chain(claude.split('"'));
+        let ids: BTreeSet<String> = words.filter(|w| is_uuid(w)).map(str::to_owned).collect();
+        let id_of =
+            |session: &str| session.split('"').skip_while(|w| *w != "sessionId").nth(2).unwrap().to_owned();
+        let id = id_of(&session);
         let project = env.path("home/parcel-api").display().to_string();
         let folder = sanitised(&project);
         fs::create_dir_all(&project).unwrap();
@@ -75,14 +82,25 @@ impl World {
             &format!("home/.qwen/projects/{folder}/chats/{id}.jsonl"),
             two_hours_old(&session).replace(PROJECT, &project),
         );
+        let other = env.path("home/ledger-ui").display().to_string();
+        fs::create_dir_all(&other).unwrap();
+        env.write(
+            &format!("home/.claude/projects/{}/{}.jsonl", sanitised(&other), id_of(&claude)),
+            two_hours_old(&claude).replace("/home/ada/ledger-ui", &other),
+        );
         fs::create_dir(env.path("bin")).unwrap();
+        fs::copy("/bin/true", env.path("bin/claude")).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_offshoot"), env.path("bin/offshoot")).unwrap();
         let home = env.path("home").display().to_string();
-        let names = vec![(folder, sanitised(PROJECT)), (home, "/home/ada".to_owned())];
+        let names = vec![
+            (folder, sanitised(PROJECT)),
+            (sanitised(&other), sanitised("/home/ada/ledger-ui")),
+            (home, "/home/ada".to_owned()),
+        ];
         World { env, ids, names }
     }
 
-    fn command(&self, line: &str) -> Command {
+    fn command(&self, project: &str, line: &str) -> Command {
         let mut c = Command::new("/bin/sh");
         c.args(["-c", line])
             .env_clear()
@@ -90,7 +108,11 @@ impl World {
             .env("PATH", format!("{}:/usr/bin:/bin", self.env.path("bin").display()))
             .env("TMPDIR", self.env.path("work"))
             .env("COLUMNS", "80")
-            .current_dir(self.env.path("home/parcel-api"));
+            .current_dir(self.env.path("home").join(project));
+        if project != HERE {
+            // With a state directory of its own: what the documents audit is one session.
+            c.env("OFFSHOOT_STATE_DIR", self.env.path("state"));
+        }
         c
     }
 
@@ -99,11 +121,11 @@ impl World {
     }
 
     /// What a command prints, stdout and stderr in the order they came.
-    fn run(&self, line: &str) -> String {
+    fn run(&self, project: &str, line: &str) -> String {
         let both = self.env.path("output");
         let file = fs::File::create(&both).unwrap();
         let status = self
-            .command(line)
+            .command(project, line)
             .stdin(std::process::Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
@@ -120,7 +142,7 @@ impl World {
 
     /// What stands on a terminal after `keys`, and what stands there after Enter.
     fn press(&self, line: &str, keys: &str) -> String {
-        let mut pty = Pty::spawn(&self.command(line), 80, 24);
+        let mut pty = Pty::spawn(&self.command(HERE, line), 80, 24);
         pty.wait_text("Which ");
         for (pressed, key) in keys.split(',').enumerate() {
             let before = crate::pty::marked(pty.screen());
@@ -222,6 +244,7 @@ fn rerun(world: &World, text: &str, differences: &mut String) -> String {
         out.push('\n');
         let Some(info) = line.strip_prefix("```console") else { continue };
         let keys = info.trim().strip_prefix("keys=");
+        let project = info.trim().strip_prefix("in=").unwrap_or(HERE);
         while let Some(command) = lines.next_if(|l| l.starts_with("$ ")) {
             let mut typed = command[2..].to_owned();
             writeln!(out, "{command}").unwrap();
@@ -237,7 +260,7 @@ fn rerun(world: &World, text: &str, differences: &mut String) -> String {
             }
             let present = match keys {
                 Some(keys) => world.press(&typed, keys),
-                None => world.run(&typed),
+                None => world.run(project, &typed),
             };
             if world.comparable(&said) == world.comparable(&present) {
                 out += &said;
