@@ -191,6 +191,8 @@ pub struct Resumed {
     pub pinned: bool,
     /// What it would take without looking at pins, where the format has any. The agent's SDK does not look at them.
     pub unpinned: Option<IdIx>,
+    /// Whether it would go on below a record that somebody appends below `tail`, without any pin of its own.
+    pub grows: bool,
 }
 
 /// What a seed leads to.

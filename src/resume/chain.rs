@@ -123,6 +123,8 @@ fn unwritable(t: &Transcript, chain: &Chain, leaf: &RecordId) -> Option<Refusal>
 pub struct Landing {
     /// The record below which its next record will hang.
     pub tail: RecordId,
+    /// Whether it would go on below a record that is appended below that one.
+    pub grows: bool,
 }
 
 /// Runs the client simulation over `source`, read anew from its bytes, and compares: its history must be
@@ -174,7 +176,7 @@ pub(super) fn land_on(
             expected.len()
         )));
     }
-    Ok(Ok(Landing { tail: t.id(resumed.tail) }))
+    Ok(Ok(Landing { tail: t.id(resumed.tail), grows: resumed.grows }))
 }
 
 /// The refusal for bytes on which the client would not land.

@@ -76,12 +76,13 @@ fn lands_already(session: &Session, request: &Request, chain: &Seedable) -> Resu
 }
 
 /// Where the client lands by itself, if it is also safe to let it write there. Below an unfinished last line it is not:
-/// the client glues its next record to it, and one resume later the record is lost with all that stood before it.
+/// the client glues its next record to it, and one resume later the record is lost with all that stood before it. And
+/// what we write there ourselves must be what it goes on below, which a pin beside the chain can prevent.
 pub(super) fn stands(session: &Session, request: &Request, chain: &Seedable) -> Result<Option<Landing>> {
     if session.snapshot.transcript.torn_bytes > 0 {
         return Ok(None);
     }
-    lands_already(session, request, chain)
+    Ok(lands_already(session, request, chain)?.filter(|landing| landing.grows || !request.write))
 }
 
 /// Fixes names and bytes.

@@ -136,6 +136,37 @@ fn records_are_written_below_an_anchor_also_where_the_leaf_is_a_prompt() {
 }
 
 #[test]
+fn a_pin_beside_the_chain_does_not_hide_what_is_written() {
+    let record = |uuid: &str, parent: Value, more: Value| {
+        let mut record = serde_json::json!({"uuid": uuid, "parentUuid": parent, "sessionId": "s", "version": "2.1.332",
+            "timestamp": "2026-01-01T00:00:00.000Z"});
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        format!("{record}\n")
+    };
+    let user = |text: &str| serde_json::json!({"type": "user", "message": {"role": "user", "content": text}});
+    let text = [
+        record("prompt", Value::Null, user("p")),
+        record("note", "prompt".into(), serde_json::json!({"type": "system", "subtype": "turn_duration"})),
+        "{\"type\":\"last-prompt\",\"leafUuid\":\"note\",\"sessionId\":\"s\"}\n".to_owned(),
+    ]
+    .concat();
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", text);
+    // The client goes on at the prompt, and the pin names a note beside what would be written there.
+    assert_eq!(pick(&env, &path)["tailUuid"], "prompt");
+    let mut command =
+        env.command(&["resume", &path, "--leaf", "prompt", "--seed", "in-place", "--write", "--json"]);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let body = b"{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"role\":\"assistant\",\"content\":[]}}\n";
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), body).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let written: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(pick(&env, &path)["tailUuid"], written["uuid"]);
+}
+
+#[test]
 #[cfg(unix)]
 fn what_a_kill_left_is_found_whole() {
     for (case_name, mode) in

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use offshoot::{
     dialect::{AnchorSpec, Client, Dialect, ForkSpec, claude::Claude},
-    record::RecordId,
+    record::{RecordId, RecordKind},
     refusal::Code,
     resume::{Seedable, land, seedable},
     topology::{self, Inspection, build_ordered_uuid_chain},
@@ -279,7 +279,15 @@ fn an_anchor_moves_the_client_to_every_leaf() {
                 };
                 let anchor = Claude.anchor(&r.t, &r.bytes, seed.leaf, &spec).unwrap();
                 let [record, pin] = &lines(&anchor.bytes)[..] else { panic!("two lines") };
-                assert_eq!((&record["uuid"], &pin["leafUuid"]), (&ANCHOR.into(), &ANCHOR.into()));
+                assert_eq!(record["uuid"], ANCHOR);
+                // Of the anchor, or of the user record that it hangs below.
+                let above = r.t.ids.find(record["parentUuid"].as_str().unwrap()).unwrap();
+                let kind = r.t.record(r.t.first(above).unwrap()).kind;
+                let is_user = matches!(kind, RecordKind::User | RecordKind::ToolResult);
+                assert_eq!(
+                    pin["leafUuid"],
+                    if is_user { record["parentUuid"].clone() } else { ANCHOR.into() }
+                );
                 assert_eq!((&pin["explicit"], &pin["sessionId"]), (&true.into(), &record["sessionId"]));
                 let newest = r.t.rounds.as_ref().unwrap().times.iter().flatten().max();
                 let at: jiff::Timestamp = record["timestamp"].as_str().unwrap().parse().unwrap();
@@ -293,7 +301,10 @@ fn an_anchor_moves_the_client_to_every_leaf() {
                 let expected = Claude.expected(&r.t, &seed.chain, &client(version)).history;
                 match land(&Claude, &whole, &client(version), &expected, true).unwrap() {
                     Err(why) => wrong.push(format!("{name} {version}: {leaf}: {why}")),
-                    Ok(_) => reached += 1,
+                    Ok(landing) => {
+                        reached += 1;
+                        assert!(landing.grows, "{name} {version}: what is written below {leaf} is lost");
+                    }
                 }
                 // Our anchor is neutral: the leaves are what they were.
                 let leaves =

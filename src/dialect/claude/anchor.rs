@@ -1,5 +1,5 @@
 //! The in-place anchor: a system record below the end of the chain that the client builds for the leaf, and an
-//! explicit pin that names it.
+//! explicit pin that names it, or the user record above it.
 //!
 //! All released versions that were run go on below it: those without pins because it is the last record of the file
 //! and the newest one (cases `a01`, `a03`, and a sweep over versions), the others by the pin, also where the leaf is an
@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::slice::end_in_place;
 use crate::{
     dialect::{Anchor, AnchorSpec},
+    record::RecordKind,
     transcript::{IdIx, Source, Transcript},
 };
 
@@ -57,7 +58,12 @@ pub(super) fn anchor(
             record[key] = json!(value);
         }
     }
-    let pin = json!({"type": "last-prompt", "leafUuid": spec.uuid, "explicit": true, "sessionId": record["sessionId"]});
+    // Below a user record the client hangs its next one on that, not on us: a pin of ours would then stand beside what it
+    // writes, and hide that if the client is stopped before it writes a pin of its own.
+    let kind = t.first(parent).map(|record| t.record(record).kind);
+    let is_user = matches!(kind, Some(RecordKind::User | RecordKind::ToolResult));
+    let target = if is_user { t.ids.text(parent) } else { spec.uuid.clone() };
+    let pin = json!({"type": "last-prompt", "leafUuid": target, "explicit": true, "sessionId": record["sessionId"]});
     Ok(Anchor { bytes: format!("{record}\n{pin}\n").into_bytes(), uuid: spec.uuid.clone() })
 }
 

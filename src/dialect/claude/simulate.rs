@@ -65,6 +65,7 @@ pub(super) fn simulate(t: &Transcript, client: &Client) -> Simulated {
         version: if version.is_empty() { KNOWN.to_owned() } else { version },
         pinned: picked.pinned,
         unpinned: view.unpinned().map(|(at, _)| at),
+        grows: view.would_follow(history.tail),
     })
 }
 
@@ -227,6 +228,16 @@ impl<'a> View<'a> {
         } else {
             by_pin(&pin, "explicit pin on an ancestor of the last record")
         })
+    }
+
+    /// Whether a record that is appended below this one would be gone on below: no pin leads elsewhere.
+    fn would_follow(&self, tail: IdIx) -> bool {
+        let Some(pin) = self.rounds.pin.filter(|_| self.era.pins) else { return true };
+        let later = &self.t.records[pin.before as usize..];
+        later.iter().any(|r| r.flags.has(Flags::COMPRESSION))
+            || self.record(pin.target).is_none_or(|r| self.has(r, Flags::PROGRESS))
+            || pin.target == tail
+            || self.ancestors(tail).contains(&pin.target)
     }
 
     /// What counts as an ancestor of a record. The newest client builds its chain with the records it adds; no gap

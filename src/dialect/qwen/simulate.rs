@@ -91,5 +91,6 @@ fn resume(t: &Transcript, client: &Client) -> Simulated {
         version,
         pinned: false,
         unpinned: None,
+        grows: true,
     })
 }
