@@ -36,6 +36,8 @@ pub enum Code {
     AgentUnknown,
     /// No in-place selection that could be undone.
     NothingToUndo,
+    /// Nothing descends from the record that is to be the last.
+    NothingToRemove,
     /// Several leaves, no policy, no terminal.
     SeveralLeaves,
     /// Every rule of the policy kept no leaf.
@@ -98,7 +100,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Code; 42] = [
+    pub const ALL: [Code; 43] = [
         Code::LeaseHeld,
         Code::LeaseUnverifiable,
         Code::SnapshotChanged,
@@ -112,6 +114,7 @@ impl Code {
         Code::NoLeaf,
         Code::AgentUnknown,
         Code::NothingToUndo,
+        Code::NothingToRemove,
         Code::SeveralLeaves,
         Code::PolicyNoMatch,
         Code::PolicyAmbiguous,
@@ -159,6 +162,7 @@ impl Code {
             Code::NoLeaf => "no-leaf",
             Code::AgentUnknown => "agent-unknown",
             Code::NothingToUndo => "nothing-to-undo",
+            Code::NothingToRemove => "nothing-to-remove",
             Code::SeveralLeaves => "several-leaves",
             Code::PolicyNoMatch => "policy-no-match",
             Code::PolicyAmbiguous => "policy-ambiguous",

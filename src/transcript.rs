@@ -11,11 +11,13 @@ use crate::record::{RecordId, RecordKind};
 
 mod ids;
 pub mod kept;
+mod pieces;
 pub mod rounds;
 pub mod units;
 
 pub use ids::{IdIx, IdTable};
 pub use kept::{KeptIndex, KeptNote, KeptRecords};
+pub use pieces::Pieces;
 pub use rounds::Rounds;
 pub use units::Units;
 

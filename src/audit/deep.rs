@@ -7,14 +7,20 @@ use std::{
 
 use crate::{
     audit::{
-        Follow, follow, policy, seed,
+        Follow,
+        follow::follow_in,
+        policy, seed,
         source::{Evidence, Then},
     },
     refusal::{Error, Result},
-    store::ledger::{
-        Findings, Ledger, Looked, Read, Scope, Selection,
-        entry::{Entry, OfferedLeaf},
-        first_attempt, resolve_offered,
+    store::{
+        file,
+        ledger::{
+            Findings, Ledger, Looked, Read, Scope, Selection,
+            entry::{Entry, OfferedLeaf, ReplaceRecord, State},
+            first_attempt, resolve_offered,
+        },
+        replace,
     },
     topology::{GapIds, Inspection},
     transcript::Transcript,
@@ -55,7 +61,7 @@ struct Auditor<'a> {
     found: &'a mut Findings,
 }
 
-impl Auditor<'_> {
+impl<'a> Auditor<'a> {
     fn find(&mut self, code: &'static str, entry: &Entry, message: impl Into<String>) {
         self.found.find(code, self.ledger.path(), entry, message);
     }
@@ -66,21 +72,66 @@ impl Auditor<'_> {
 
     fn transcript(&mut self, transcript: &str, mut selections: Vec<Selection<'_>>) -> Result<()> {
         selections.sort_by_key(|s| s.closing.map(|c| c.seq));
+        let Some(last) = selections.last().map(|s| s.pending.seq) else { return Ok(()) };
+        let replaced = self.replacements(transcript);
+        let mut eras: BTreeMap<Option<u64>, Vec<Selection<'_>>> = BTreeMap::new();
+        for selection in selections {
+            let until = replaced.iter().map(|(seq, _)| *seq).find(|seq| *seq > selection.pending.seq);
+            eras.entry(until).or_default().push(selection);
+        }
+        for (until, selections) in eras {
+            let replace = replaced.iter().find(|(seq, _)| Some(*seq) == until).map(|(_, replace)| *replace);
+            let file = match replace {
+                None => Path::new(transcript),
+                Some(replace) => {
+                    let backup = Path::new(&replace.backup);
+                    let entry = selections[0].pending;
+                    if !file::exists(backup) {
+                        self.note("backup-gone", entry, format!("the backup `{}` is gone", replace.backup));
+                    } else if !replace::is(backup, replace.old.bytes, &replace.old.digest)? {
+                        let message = format!("the backup `{}` is not what was kept in it", replace.backup);
+                        self.find("backup-changed", entry, message);
+                    }
+                    backup
+                }
+            };
+            self.era(file, &selections, last)?;
+        }
+        Ok(())
+    }
+
+    /// The replacements of a transcript, each with the number of the entry that says it was made, in order.
+    fn replacements(&self, transcript: &str) -> Vec<(u64, &'a ReplaceRecord)> {
+        let mut found: Vec<_> = self
+            .read
+            .selections(transcript)
+            .into_iter()
+            .filter_map(|s| {
+                let made = s.closing.filter(|c| c.body.state == State::Replaced)?;
+                Some((made.seq, s.pending.body.replace.as_ref()?))
+            })
+            .collect();
+        found.sort_by_key(|(seq, _)| *seq);
+        found
+    }
+
+    /// Selections whose source is found in one file.
+    fn era(&mut self, file: &Path, selections: &[Selection<'_>], last: u64) -> Result<()> {
         let lengths: BTreeSet<u64> = selections
             .iter()
             .flat_map(|s| [s.pending, first_attempt(self.read, s.pending)])
             .filter_map(|e| e.body.snapshot.as_ref().map(|s| s.bytes))
             .collect();
-        let last = selections.len() - 1;
-        let evidence = match Evidence::gather(self.ledger.agent(), Path::new(transcript), &lengths) {
+        let evidence = match Evidence::gather(self.ledger.agent(), file, &lengths) {
             Ok(evidence) => evidence,
             Err(Error::Refusal(r)) => {
-                self.find("transcript-changed", selections[last].pending, r.message);
+                let entry = selections[selections.len() - 1].pending;
+                self.find("transcript-changed", entry, r.message);
                 return Ok(());
             }
             Err(fault) => return Err(fault),
         };
-        for (ix, selection) in selections.iter().enumerate() {
+        for selection in selections {
             let entry = selection.pending;
             let Some(evidence) = &evidence else {
                 self.note("transcript-gone", entry, "the transcript is not there any more");
@@ -99,7 +150,7 @@ impl Auditor<'_> {
                 continue;
             }
             if let Some(then) = evidence.then(&entry.body)? {
-                self.selection(selection, &then, evidence, ix == last)?;
+                self.selection(selection, &then, evidence, entry.seq == last)?;
             }
         }
         Ok(())
@@ -131,7 +182,7 @@ impl Auditor<'_> {
             self.note("superseded", entry, "a later selection of the transcript was completed");
             return Ok(());
         }
-        match follow(self.ledger.agent(), &entry.body) {
+        match follow_in(self.ledger.agent(), &entry.body, then.file()) {
             Ok(Some(Follow::Followed)) => {
                 self.note("followed", entry, "it was continued below the chosen leaf")
             }

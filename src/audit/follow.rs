@@ -44,8 +44,13 @@ impl Follow {
 /// # Errors
 /// `io`, `unsafe-path`.
 pub fn follow(agent: Agent, pending: &Body) -> Result<Option<Follow>> {
+    follow_in(agent, pending, Path::new(&pending.transcript))
+}
+
+/// [`follow`], with the source's bytes in another file than under its name.
+pub(super) fn follow_in(agent: Agent, pending: &Body, source: &Path) -> Result<Option<Follow>> {
     let (Some(seed), Some(verdict)) = (&pending.seed, &pending.verdict) else { return Ok(None) };
-    let path = Path::new(&seed.transcript);
+    let path = if seed.mode == SeedMode::Fork { Path::new(&seed.transcript) } else { source };
     let Some(source) = open(path)? else { return Ok(None) };
     let t = dialect::of(agent).read(&source).map_err(Error::io("read", path))?;
     let leaf = &verdict.leaf_uuid;

@@ -22,10 +22,13 @@
 //! | `trace-differs` | it gives that leaf in another way than recorded |
 //! | `seed-gone` | the seed is not there |
 //! | `seed-differs` | the seed is not that chain, or not the one that this operation makes |
+//! | `backup-changed` | the backup of a replaced transcript is not what was kept in it |
 //! | `not-followed` | what was appended since does not continue below the chosen leaf |
 //!
 //! Notes: `followed`, `not-yet`, `superseded` (a later selection of the transcript was completed; what was appended
-//! is not judged, and a fork that is gone is a note as well), `transcript-gone`, `pending`.
+//! is not judged, and a fork that is gone is a note as well), `transcript-gone`, `backup-gone`, `pending`.
+//!
+//! What was chosen before the transcript was replaced (`truncate`, `restore`) is held to the backup that was kept then.
 
 mod deep;
 mod follow;

@@ -89,7 +89,7 @@ fn in_place(
     leaf: &RecordId,
     then: &Then,
 ) -> Result<Option<Wrong>> {
-    let path = Path::new(&body.transcript);
+    let path = then.file();
     if anchor.uuid != derived_uuid("anchor", ledger.agent(), ledger.session_id(), &body.operation_id) {
         return differs("the anchor is not the one that this operation makes");
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::{
@@ -18,6 +18,8 @@ use crate::{
 /// The digests of a transcript's beginnings.
 pub(super) struct Evidence {
     agent: Agent,
+    /// Where the bytes are: the transcript, or the backup that was kept when it was replaced.
+    file: PathBuf,
     /// By length; a beginning that is not there has none.
     digests: BTreeMap<u64, String>,
 }
@@ -26,6 +28,7 @@ impl Evidence {
     /// Reads the file once, for all the lengths that entries name. `None` if the file is gone.
     pub(super) fn gather(agent: Agent, path: &Path, lengths: &BTreeSet<u64>) -> Result<Option<Evidence>> {
         let Some(source) = open(path)? else { return Ok(None) };
+        let file = path.to_owned();
         let mut digests = BTreeMap::new();
         let mut hasher = blake3::Hasher::new();
         let mut chunk = vec![0; 256 << 10];
@@ -39,7 +42,7 @@ impl Evidence {
             }
             digests.insert(length, format!("blake3:{}", hasher.finalize().to_hex()));
         }
-        Ok(Some(Evidence { agent, digests }))
+        Ok(Some(Evidence { agent, file, digests }))
     }
 
     /// Whether the beginning that an entry names still has its digest.
@@ -49,14 +52,15 @@ impl Evidence {
 
     /// The transcript as it was when an entry was made. `None` if the file went away or was cut since.
     pub(super) fn then(&self, body: &Body) -> Result<Option<Then>> {
-        let path = Path::new(&body.transcript);
+        let path = &self.file;
         let (Some(snapshot), Some(mut source)) = (&body.snapshot, open(path)?) else { return Ok(None) };
         if source.len() < snapshot.bytes {
             return Ok(None);
         }
         source.truncate_to(snapshot.bytes);
         let t = dialect::of(self.agent).read(&source).map_err(Error::io("read", path))?;
-        Ok(Some(Then { agent: self.agent, source, t }))
+        let name = body.transcript.clone().into();
+        Ok(Some(Then { agent: self.agent, name, source, t }))
     }
 }
 
@@ -74,6 +78,8 @@ pub(super) fn open(path: &Path) -> Result<Option<FileSource>> {
 /// A transcript as it was.
 pub(super) struct Then {
     agent: Agent,
+    /// The transcript's own path.
+    name: PathBuf,
     source: FileSource,
     pub(super) t: Transcript,
 }
@@ -88,7 +94,7 @@ impl Then {
         let inputs = body.verdict.as_ref().map(|v| &v.inputs);
         let asked = |key: &str| inputs.and_then(|i| i.get(key)?.as_str()).map(str::to_owned);
         // In a project's folder that is not the session's own, the client refuses.
-        let elsewhere = crate::store::agents::qwen::client_of(self.source.path(), &self.t, None).project;
+        let elsewhere = crate::store::agents::qwen::client_of(&self.name, &self.t, None).project;
         let mut last = None;
         for version in distinct([asked("clientVersion"), None, version]) {
             for project in distinct([None, asked("cwd"), elsewhere.clone()]) {
@@ -109,6 +115,11 @@ impl Then {
         }
         inspection.client_pick.clone_from(&body.client_pick);
         Ok((inspection, false))
+    }
+
+    /// Where its bytes are.
+    pub(super) fn file(&self) -> &Path {
+        self.source.path()
     }
 
     /// The chain of a leaf; `None` if it is in no record.

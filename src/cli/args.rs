@@ -103,6 +103,10 @@ pub enum Command {
     Label(LabelArgs),
     /// Put the client back on the branch it was on before the last in-place selection.
     Undo(UndoArgs),
+    /// Keep a backup, then drop everything that descends from a record.
+    Truncate(TruncateArgs),
+    /// Undo the last truncate from its backup.
+    Restore(RestoreArgs),
     /// Settle what a crash left pending.
     Recover,
     /// Read and verify recorded selections.
@@ -233,6 +237,52 @@ pub struct UndoArgs {
     /// A transcript file, a session id, or a prefix of one of 4 or more characters.
     pub session: Option<String>,
     /// The caller's retry key.
+    #[arg(long, value_name = "ID")]
+    pub operation_id: Option<String>,
+    /// How long to wait for a lease.
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    pub wait: String,
+    /// Decide and show everything, write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `truncate`.
+///
+/// The record, its ancestors and every branch that does not descend from it stay as they are, byte for byte; the agent
+/// then goes on at the record. `restore` takes it back. On a terminal it asks first, without one it does as it was told.
+#[derive(Clone, Debug, Args)]
+pub struct TruncateArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// The record that is to be the last of its branch, by its id or a prefix of it.
+    #[arg(long, value_name = "ID")]
+    pub after: String,
+    /// How it is done.
+    #[command(flatten)]
+    pub how: ReplaceArgs,
+}
+
+/// `restore`.
+///
+/// It refuses if anything was written to the transcript since. What stands there now is kept as a backup too. On a
+/// terminal it asks first, without one it does as it was told.
+#[derive(Clone, Debug, Args)]
+pub struct RestoreArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// How it is done.
+    #[command(flatten)]
+    pub how: ReplaceArgs,
+}
+
+/// What `truncate` and `restore` share.
+#[derive(Clone, Debug, Args)]
+pub struct ReplaceArgs {
+    /// Do not ask on a terminal.
+    #[arg(short, long)]
+    pub yes: bool,
+    /// The caller's retry key: 1 to 128 printable ASCII characters.
     #[arg(long, value_name = "ID")]
     pub operation_id: Option<String>,
     /// How long to wait for a lease.

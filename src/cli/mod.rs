@@ -35,6 +35,7 @@ pub mod session;
 mod sessions;
 pub mod text;
 mod tree;
+mod truncate;
 pub mod tui;
 mod undo;
 
@@ -69,6 +70,8 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Resume(args) => resume::run(global, args),
         Command::Label(args) => label::run(global, args),
         Command::Undo(args) => undo::run(global, args),
+        Command::Truncate(args) => truncate::run(global, args),
+        Command::Restore(args) => truncate::restore(global, args),
         Command::Recover => undo::recover(global),
         Command::Audit(command) => audit::run(global, command),
         Command::Policy(command) => policy::run(global, command),

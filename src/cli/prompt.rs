@@ -166,6 +166,20 @@ pub fn continued(leaf: &RecordId, child: &ContinuedIn, options: &PromptOptions) 
     Ok(if answer == 0 { Follow::FollowChild } else { Follow::ForkAgain })
 }
 
+/// Asks whether something is to be done: `yes` and `no` say what either answer means.
+///
+/// # Errors
+/// As for [`pick`]; `prompt-cancelled` for `no`.
+pub fn agree(question: &str, [yes, no]: [&str; 2], options: &PromptOptions) -> Result<()> {
+    let lines = [yes, no];
+    let line = |i: usize, width| fit(lines[i], width);
+    let list = List { question, items: lines.len(), line: &line, details: None, paint: options.paint };
+    match ask(&list)? {
+        0 => Ok(()),
+        _ => Err(cancelled()),
+    }
+}
+
 /// What is asked.
 struct List<'a> {
     question: &'a str,
@@ -207,7 +221,11 @@ fn ask(list: &List<'_>) -> Result<usize> {
         Answer::Declined => {}
         Answer::Interrupted => held.interrupted(),
     }
-    Err(Refusal::new(Code::PromptCancelled, "cancelled at the prompt, nothing was written").into())
+    Err(cancelled())
+}
+
+fn cancelled() -> Error {
+    Refusal::new(Code::PromptCancelled, "cancelled at the prompt, nothing was written").into()
 }
 
 /// What a person said.

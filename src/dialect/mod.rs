@@ -1,7 +1,10 @@
 //! What differs between agents: how a line is read, which records are neutral, what the client itself would
 //! resume, and the bytes of a seed. Pure: bytes in, bytes out. One module an agent.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    ops::Range,
+};
 
 use jiff::Timestamp;
 
@@ -107,6 +110,17 @@ pub trait Dialect: Sync + Send {
         leaf: IdIx,
         anchor: &AnchorSpec,
     ) -> io::Result<Anchor>;
+
+    /// The bytes of a transcript that remain without the records of the ids in `removed` (by id) and what belongs to
+    /// them: everything else as it stands. `source` holds what `t` was read from and may have more bytes behind. None
+    /// where an agent's sessions cannot be cut.
+    ///
+    /// # Errors
+    /// Only what `source` reports.
+    fn without(&self, t: &Transcript, source: &dyn Source, removed: &[bool]) -> io::Result<Option<Remains>> {
+        let _ = (t, source, removed);
+        Ok(None)
+    }
 
     /// Refusals and warnings that depend on the transcript, the chain and the kind of seed alone: mixed session ids,
     /// another format in the same directory, what the client would lose in silence, what it cannot resume from.
@@ -271,6 +285,17 @@ pub struct Anchor {
     pub bytes: Vec<u8>,
     /// The uuid below which the client's next record hangs.
     pub uuid: String,
+}
+
+/// What remains of a transcript.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remains {
+    /// The ranges of its bytes, in order, none of them empty.
+    pub kept: Vec<Range<u64>>,
+    /// Records that do not remain, copies counted.
+    pub records: u64,
+    /// Lines that belonged to them: pins, summaries, file snapshots.
+    pub lines: u64,
 }
 
 /// A v4-shaped UUID that depends on nothing but its arguments: the first 16 bytes of BLAKE3 over

@@ -14,6 +14,7 @@ mod observe;
 mod operation;
 mod pending;
 mod pipeline;
+mod replace;
 mod seed;
 mod settle;
 mod undo;
@@ -38,6 +39,7 @@ pub use chain::{Landing, Seedable, land, seedable};
 pub use hold::hold;
 pub use observe::observe;
 pub use pipeline::resume;
+pub use replace::{Agree, Replaced, RestoreRequest, TruncateRequest, restore, truncate};
 pub use settle::{Settled, recover};
 pub use write::{Acknowledgement, ResumedWriter};
 

@@ -13,7 +13,7 @@ use crate::{
     store::{
         ledger::{
             Ledger,
-            entry::{SnapshotRef, State, VerdictRecord},
+            entry::{Entry, SnapshotRef, State, VerdictRecord},
         },
         operations::{self, Claim, OperationLock},
         snapshot::Snapshot,
@@ -103,7 +103,12 @@ fn look_back(host: &Host<'_>, id: &str, claim: Claim) -> Result<(Earlier, Option
             format!("the entry of operation `{id}` in `{}` has no {what}", ledger.path().display()),
         )
     };
+    let refused = |c: &&Entry| c.body.state == State::Abandoned && c.body.recovered != Some(true);
     let earlier = match selection.closing {
+        // Another verb's, which the digest of its request says; only after a refusal its id is free.
+        closing if body.replace.is_some() && !closing.as_ref().is_some_and(refused) => {
+            Earlier::Pending(claim)
+        }
         None => Earlier::Pending(claim),
         Some(closing) if closing.body.state == State::Completed => {
             let result = closing.body.result.clone().ok_or_else(|| damaged("result"))?;

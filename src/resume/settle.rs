@@ -17,7 +17,7 @@ use crate::{
         answer::{self, resume_command},
         chain::{self, Seedable},
         operation::NO_WAIT,
-        pending, seed,
+        pending, replace, seed,
     },
     selection::{SeedMode, SeedReport},
     store::{
@@ -100,7 +100,8 @@ fn target_of(agent: Agent, path: &str) -> Target {
 }
 
 fn lock_owner_of(body: &Body) -> Option<&str> {
-    body.seed.as_ref()?.agent_lock_owner.as_deref()
+    let of_seed = body.seed.as_ref().and_then(|s| s.agent_lock_owner.as_deref());
+    of_seed.or_else(|| body.replace.as_ref().map(|r| r.agent_lock_owner.as_str()))
 }
 
 fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> {
@@ -272,6 +273,9 @@ fn settle_gone(host: &Host<'_>, ledger: &Ledger, body: &Body) -> Result<Settled>
     if let (Some(owner), Some(place)) = (lock_owner_of(body), qwen::place_of(path)) {
         qwen::recover_lock(&place, owner)?;
     }
+    if let Some(replace) = &body.replace {
+        replace::remove_temporaries(replace)?;
+    }
     if let Some(seed) = body.seed.as_ref().filter(|s| s.mode == SeedMode::Fork) {
         remove_staged(host, ledger.agent(), seed)?;
     }
@@ -291,14 +295,15 @@ fn remove_staged(host: &Host<'_>, agent: Agent, seed: &SeedRecord) -> Result<()>
 }
 
 fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Result<Settled> {
+    if let (Some(owner), Some(place)) = (lock_owner_of(body), qwen::place_of(lease.transcript())) {
+        qwen::recover_lock(&place, owner)?;
+    }
+    if let Some(replace) = &body.replace {
+        return replace::settle(host, ledger, body, replace);
+    }
     let Some(seed) = &body.seed else {
         return close(host, ledger, body, Found::Nothing("its entry names no seed".to_owned()));
     };
-    if let Some(owner) = &seed.agent_lock_owner
-        && let Some(place) = qwen::place_of(lease.transcript())
-    {
-        qwen::recover_lock(&place, owner)?;
-    }
     let agent = ledger.agent();
     let found = match seed.mode {
         SeedMode::None => whole(body, seed, seed.parent_uuid.clone(), "there was nothing to write"),

@@ -89,6 +89,16 @@ impl Staged {
         Ok(PublishOutcome::Published(target))
     }
 
+    /// Gives the file the name of another one in the same folder, which is let go. Not durable until the folder is
+    /// synced.
+    ///
+    /// # Errors
+    /// `io`; the other file is then still there.
+    pub fn rename_over(self, target: &Path) -> Result<()> {
+        // The temporary name is gone then, and dropping this removes nothing.
+        fs::rename(&self.path, target).map_err(Error::io("replace", target))
+    }
+
     #[cfg(unix)]
     fn is_same_file(&self, target: &Path) -> bool {
         match (self.file.metadata(), fs::symlink_metadata(target)) {

@@ -203,6 +203,10 @@ pub enum Selector {
     },
     /// `undo`.
     Undo,
+    /// `truncate`.
+    Truncate,
+    /// `restore`.
+    Restore,
 }
 
 /// What the caller asked for: all that makes two requests the same, and nothing that is state (the snapshot) or

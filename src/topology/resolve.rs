@@ -47,6 +47,20 @@ pub fn resolve_leaf(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Resu
     })
 }
 
+/// The record that was named: an exact id, else an unambiguous prefix of one.
+///
+/// # Errors
+/// `leaf-unknown`, `id-ambiguous`.
+pub fn resolve_record(t: &Transcript, name: &str) -> Result<IdIx> {
+    if let Some(id) = t.ids.find(name).filter(|&id| t.first(id).is_some()) {
+        return Ok(id);
+    }
+    if name.chars().count() < LEAST_PREFIX {
+        return Err(not_found(name, "; a prefix needs 4 characters or more"));
+    }
+    of_all(t, name)
+}
+
 fn only(t: &Transcript, tree: &Tree<'_>) -> Result<IdIx> {
     let mut leaves = tree.leaves();
     let count = leaves.len();
@@ -68,11 +82,18 @@ fn by_prefix(t: &Transcript, tree: &Tree<'_>, name: &str) -> Result<IdIx> {
         return Err(not_found(name, "; a prefix needs 4 characters or more"));
     }
     let begins = |id: &IdIx| t.ids.text(*id).starts_with(name);
-    let mut found: Vec<IdIx> = tree.leaves().filter(begins).collect();
-    if found.is_empty() {
-        found = t.ids.iter().filter(|&id| t.first(id).is_some()).filter(begins).collect();
-    }
-    match found[..] {
+    let found: Vec<IdIx> = tree.leaves().filter(begins).collect();
+    if found.is_empty() { of_all(t, name) } else { one_of(t, name, &found) }
+}
+
+/// The one record whose id begins so.
+fn of_all(t: &Transcript, name: &str) -> Result<IdIx> {
+    let begins = |id: &IdIx| t.first(*id).is_some() && t.ids.text(*id).starts_with(name);
+    one_of(t, name, &t.ids.iter().filter(begins).collect::<Vec<_>>())
+}
+
+fn one_of(t: &Transcript, name: &str, found: &[IdIx]) -> Result<IdIx> {
+    match *found {
         [] => Err(not_found(name, "")),
         [id] => Ok(id),
         _ => Err(Refusal::new(Code::IdAmbiguous, format!("{} ids begin with `{name}`", found.len()))

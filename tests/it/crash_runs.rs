@@ -281,3 +281,42 @@ pub const COMMAND: Scenario = Scenario {
         ),
     ],
 };
+
+const REPLACE: &[&str] = &[
+    "backup-half",
+    "backup-staged",
+    "publish.linked",
+    "backed-up",
+    "replace-half",
+    "replace-staged",
+    "replace-checked",
+];
+const REPLACE_IS_THERE: &[&str] = &["replace-renamed", "replaced", "seeded"];
+
+pub const TRUNCATE: Scenario = Scenario {
+    name: "truncate",
+    verb: "truncate",
+    args: &["--after", "u2"],
+    bodies: &[],
+    prepare: nothing,
+    history: &["u1", "a1", "f1", "u2"],
+    phases: &[
+        (NeverMade, &[&["leased", "claim-made", "claimed"], LINE]),
+        (Abandoned, &[LINE_IS_THERE, &["pending"], LOCK, REPLACE]),
+        (Completed, &[REPLACE_IS_THERE, LINE]),
+        (Done, &[LINE_IS_THERE, &["completed", "agent-lock-retired"]]),
+    ],
+};
+
+pub const RESTORE: Scenario = Scenario {
+    name: "restore",
+    verb: "restore",
+    args: &[],
+    bodies: &[],
+    prepare: |world| {
+        let first = ["--after", "f1", "--operation-id", "first"];
+        assert!(run(world.call("truncate", &first), None, "").status.success());
+    },
+    history: &["u1", "a1", "f1", "u3", "a3"],
+    phases: TRUNCATE.phases,
+};

@@ -22,6 +22,8 @@ mod contention;
 #[cfg(unix)]
 mod crash;
 #[cfg(unix)]
+mod crash_replace;
+#[cfg(unix)]
 mod crash_rows;
 #[cfg(unix)]
 mod crash_runs;
@@ -75,6 +77,8 @@ mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
 mod tree_cli;
+mod truncate;
+mod truncate_random;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod turns;
 mod vectors;

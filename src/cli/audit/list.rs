@@ -15,7 +15,11 @@ use crate::{
     record::{Agent, RecordId},
     refusal::{Code, Refusal, Result},
     selection::{DecidedBy, DecidedKind, SeedMode},
-    store::ledger::{Read, Selection, entry::Reason, ledgers},
+    store::ledger::{
+        Read, Selection,
+        entry::{Reason, ReplaceRecord},
+        ledgers,
+    },
 };
 
 const COLUMNS: usize = 80;
@@ -45,6 +49,9 @@ struct Row {
     leaf_uuid: Option<RecordId>,
     decided_by: Option<DecidedBy>,
     seed: Option<Seed>,
+    /// Of a truncate or a restore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replace: Option<ReplaceRecord>,
     user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
@@ -131,6 +138,7 @@ fn row(session: &str, read: &Read, selection: &Selection<'_>) -> Row {
             session_id: s.session_id.clone(),
             transcript: s.transcript.clone(),
         }),
+        replace: body.replace.clone(),
         user: body.who.as_ref().map(|w| w.user.clone()),
         reason: closing.and_then(|c| c.reason.clone()),
         observed: selection
@@ -162,8 +170,10 @@ fn table(rows: &[Row], paint: Paint) -> String {
         let id = cut(&row.operation_id);
         let when = row.at.get(..16).unwrap_or(&row.at).replace('T', " ");
         let by = row.decided_by.as_ref().map_or("-", |d| d.kind.name());
-        let seed = row.seed.as_ref().map_or("-", |s| s.mode.name());
-        let leaf = row.leaf_uuid.as_ref().map_or("-", RecordId::as_str);
+        let seed = row.seed.as_ref().map(|s| s.mode.name());
+        let seed = seed.or_else(|| row.replace.as_ref().map(|r| r.kind.name())).unwrap_or("-");
+        let record = row.replace.as_ref().and_then(|r| r.record_uuid.as_ref());
+        let leaf = row.leaf_uuid.as_ref().or(record).map_or("-", RecordId::as_str);
         let begin = |id: &str| id.chars().take(8).collect::<String>();
         let _ = writeln!(
             out,

@@ -175,6 +175,7 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
     let chosen = body.verdict.as_ref().map(|v| &v.leaf_uuid);
     let picked = body.client_pick.as_ref().and_then(|p| p.leaf_uuid.as_ref());
     match offered {
+        None if body.replace.is_some() => {}
         None => line("  offered", "not recorded"),
         Some(leaves) => {
             for (ix, leaf) in leaves.iter().enumerate() {
@@ -213,6 +214,18 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
                 line("  inputs", &verdict.inputs.to_string());
             }
         }
+    }
+    if let Some(replace) = &body.replace {
+        line("  does", replace.kind.name());
+        if let Some(record) = &replace.record_uuid {
+            line("  after", record.as_str());
+        }
+        if let Some(undoes) = &replace.undoes {
+            line("  undoes", undoes);
+        }
+        line("  backup", &replace.backup);
+        line("  before", &format!("{} bytes, {}", replace.old.bytes, replace.old.digest));
+        line("  then", &format!("{} bytes, {}", replace.new.bytes, replace.new.digest));
     }
     if let Some(seed) = &body.seed {
         line("  seed", &format!("{} of {} records", seed.mode.name(), seed.chain));

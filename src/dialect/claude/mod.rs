@@ -7,7 +7,8 @@ use std::io::{self, Write};
 
 use crate::{
     dialect::{
-        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Simulated, View,
+        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Remains, Simulated,
+        View, jsonl::cut,
     },
     record::Agent,
     refusal::Refusal,
@@ -109,6 +110,10 @@ impl Dialect for Claude {
         anchor: &AnchorSpec,
     ) -> io::Result<Anchor> {
         anchor::anchor(t, source, leaf, anchor)
+    }
+
+    fn without(&self, t: &Transcript, source: &dyn Source, removed: &[bool]) -> io::Result<Option<Remains>> {
+        cut::cut(t, source, removed, true).map(Some)
     }
 
     fn check_seed(

@@ -2,6 +2,7 @@
 //! replaced in place. Which objects of a line count, and what a record is, each dialect says itself.
 
 pub(super) mod backups;
+pub(super) mod cut;
 pub(super) mod json;
 pub(super) mod lines;
 pub(super) mod members;

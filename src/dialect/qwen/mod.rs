@@ -4,7 +4,10 @@
 use std::io::{self, Write};
 
 use crate::{
-    dialect::{Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Simulated, View},
+    dialect::{
+        Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Remains, Simulated, View,
+        jsonl::cut,
+    },
     record::Agent,
     refusal::Refusal,
     topology::Chain,
@@ -90,6 +93,10 @@ impl Dialect for Qwen {
     ) -> io::Result<Anchor> {
         let _ = source;
         Ok(anchor::anchor(t, leaf, anchor))
+    }
+
+    fn without(&self, t: &Transcript, source: &dyn Source, removed: &[bool]) -> io::Result<Option<Remains>> {
+        cut::cut(t, source, removed, false).map(Some)
     }
 
     fn check_seed(

@@ -68,6 +68,9 @@ pub struct Body {
     /// `pending`: sessions that were passed on the way to this one, the one that was named first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<String>,
+    /// `pending`: what is going to stand in the transcript's place, and what is kept of it; `replaced`: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace: Option<ReplaceRecord>,
     /// `completed`: the answer that a replay gives again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
@@ -245,6 +248,84 @@ pub struct AnchorRecord {
     pub offset: u64,
     /// The bytes, a repairing newline in front included.
     pub bytes: String,
+}
+
+/// Which operation replaces a transcript.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplaceKind {
+    /// What descends from a record goes.
+    Truncate,
+    /// A truncate is undone.
+    Restore,
+}
+
+impl ReplaceKind {
+    /// The subcommand.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReplaceKind::Truncate => "truncate",
+            ReplaceKind::Restore => "restore",
+        }
+    }
+}
+
+/// A replacement of the transcript, before or after it was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplaceRecord {
+    /// Which kind.
+    pub kind: ReplaceKind,
+    /// Truncate: the record that is kept, and nothing below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_uuid: Option<RecordId>,
+    /// Restore: the truncate that is undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<String>,
+    /// Restore: the backup that is put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_from: Option<String>,
+    /// Where the bytes that stood there before are kept.
+    pub backup: String,
+    /// Those bytes, which are the backup's.
+    pub old: Content,
+    /// The bytes that stand there afterwards.
+    pub new: Content,
+    /// Truncate: what goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed: Option<Removed>,
+    /// Records that stand there afterwards, copies counted.
+    pub records: u64,
+    /// Below which the client's next record hangs; null where the client would refuse the file.
+    pub parent_uuid: Option<RecordId>,
+    /// Truncate: the anchor, where one was needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<String>,
+    /// What a person should know, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Files that a crash may leave.
+    pub temporaries: Vec<String>,
+    /// The owner id in the agent's own lock, so that recovery can remove it.
+    pub agent_lock_owner: String,
+}
+
+/// Identity of a whole file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Length.
+    pub bytes: u64,
+    /// `blake3:<hex>`.
+    pub digest: String,
+}
+
+/// What a truncate takes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removed {
+    /// Records, copies counted.
+    pub records: u64,
+    /// Lines that belonged to them: pins, summaries, file snapshots.
+    pub lines: u64,
 }
 
 /// Why an operation was abandoned.

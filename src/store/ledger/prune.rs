@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::{
     refusal::Result,
     store::{
-        ledger::{Ledger, Read},
+        ledger::{Ledger, Read, entry::State},
         private::{self, Clobber},
     },
 };
@@ -26,8 +26,8 @@ pub struct Pruned {
 
 impl Ledger {
     /// Removes the entries before `before` that nobody needs any more, from the front, up to the first that
-    /// somebody does: an operation that is pending or has a later entry, the latest completed selection of a
-    /// transcript, leaves that a kept entry offers by digest, the last entry. A removed operation counts as
+    /// somebody does: an operation that is pending or has a later entry, the latest completed selection and the latest
+    /// replacement of a transcript, leaves that a kept entry offers by digest, the last entry. A removed operation counts as
     /// never made.
     ///
     /// # Errors
@@ -60,14 +60,15 @@ fn first_kept(read: &Read, before: Timestamp) -> usize {
     keep = keep.min(entries.len().saturating_sub(1));
 
     let mut needed: HashSet<&str> = HashSet::new();
-    let mut latest: HashMap<&str, (u64, &str)> = HashMap::new();
+    let mut latest: HashMap<(&str, bool), (u64, &str)> = HashMap::new();
     for selection in read.all_selections() {
         let body = &selection.pending.body;
         if selection.is_pending() {
             needed.insert(&body.operation_id);
-        } else if selection.is_completed() {
-            let at = selection.closing.map_or(0, |c| c.seq);
-            let best = latest.entry(&body.transcript).or_insert((at, &body.operation_id));
+        } else if let Some(closing) = selection.closing.filter(|c| c.body.state != State::Abandoned) {
+            // A replacement is needed by `restore`, whatever was chosen since.
+            let (at, replaced) = (closing.seq, closing.body.state == State::Replaced);
+            let best = latest.entry((&body.transcript, replaced)).or_insert((at, &body.operation_id));
             *best = (*best).max((at, &body.operation_id));
         }
     }
@@ -108,7 +109,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::ledger::entry::{Entry, State};
+    use crate::store::ledger::entry::Entry;
 
     fn read(entries: &[(&str, State, &str, &str)]) -> Read {
         let entry = |(seq, (op, state, at, offered)): (usize, &(&str, State, &str, &str))| -> Entry {
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_somebody_needs_is_kept() {
-        use State::{Abandoned, Completed, Observed, Pending};
+        use State::{Abandoned, Completed, Observed, Pending, Replaced};
         assert_eq!(kept(&[]), 0);
         // The latest completed selection stays however old it is.
         assert_eq!(kept(&[("a", Pending, OLD, ""), ("a", Completed, OLD, "")]), 0);
@@ -165,6 +166,14 @@ mod tests {
             ("b", Abandoned, OLD, ""),
         ];
         assert_eq!(kept(&abandoned), 2);
+        // What `restore` would undo stays, whatever was chosen since; what was replaced before it need not.
+        let replaced = [
+            ("t", Pending, OLD, ""),
+            ("t", Replaced, OLD, ""),
+            ("u", Pending, OLD, ""),
+            ("u", Replaced, OLD, ""),
+        ];
+        assert_eq!(kept(&[&replaced[..], &two].concat()), 2);
         // Nothing is older than asked.
         let new = [("a", Pending, NEW, ""), ("a", Abandoned, NEW, ""), ("b", Pending, NEW, "")];
         assert_eq!(kept(&new), 0);
