@@ -352,3 +352,31 @@ fn without_a_session_the_session_is_asked_for_first() {
     assert_eq!(answer(&env)["leafUuid"], "leaf-0001");
     assert_eq!(answer(&env)["seed"]["sessionId"], SESSION);
 }
+
+#[test]
+fn sessions_of_both_agents_are_asked_for_by_name() {
+    let env = TestEnv::new();
+    let work = env.path("work").canonicalize().unwrap().display().to_string();
+    let folder: String = work.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let text = fs::read_to_string(branches(&env, &numbered(2))).unwrap();
+    fs::remove_file(env.path(&format!("work/{SESSION}.jsonl"))).unwrap();
+    env.write(&format!("home/.qwen/projects/{folder}/chats/{SESSION}.jsonl"), text);
+    let claude = "22222222-2222-4333-8444-555555555555";
+    let record = serde_json::json!({"type": "user", "uuid": "only", "parentUuid": null, "sessionId": claude, "cwd": work,
+        "timestamp": "2026-01-01T00:00:00.000Z", "message": {"role": "user", "content": "from the other agent"}});
+    env.write(&format!("home/.claude/projects/-any/{claude}.jsonl"), format!("{record}\n"));
+    let args = ["resume", "--pick", "--seed", "none", "--json"];
+    let mut pty = Pty::spawn(&command(&env, &args), 80, 24);
+    pty.wait_text("claude: from the other agent");
+    pty.wait_text("qwen: ");
+    pty.send(DOWN);
+    pty.wait_for("a marker", |s| marked(s).is_some());
+    if !marked(pty.screen()).unwrap().contains("22222222") {
+        pty.send(DOWN);
+        pty.wait_marked("22222222");
+    }
+    pty.send(ENTER);
+    done(&pty.wait());
+    assert_eq!(answer(&env)["leafUuid"], "only");
+    assert_eq!(answer(&env)["command"], serde_json::json!(["claude", "--resume", claude]));
+}
