@@ -32,6 +32,12 @@ pub trait Source: Sync {
     /// `UnexpectedEof` past the end, or what the file system says.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
+    /// Is told by a reader which bytes it has read and taken for a part of the snapshot, in the order of the file, so
+    /// that a digest needs no second reading. Bytes may be left out.
+    fn passed(&self, offset: u64, bytes: &[u8]) {
+        let _ = (offset, bytes);
+    }
+
     /// Whether there are no bytes.
     fn is_empty(&self) -> bool {
         self.len() == 0
@@ -81,6 +87,10 @@ impl<S: Source + ?Sized> Source for &S {
 
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         S::read_exact_at(self, offset, buf)
+    }
+
+    fn passed(&self, offset: u64, bytes: &[u8]) {
+        S::passed(self, offset, bytes);
     }
 }
 

@@ -277,7 +277,7 @@ impl Rolling {
     }
 }
 
-/// Passes reads through and digests the bytes that go by in order, so that a file is read only once.
+/// Passes reads through and digests what the reader says it has passed, so that a file is read only once.
 struct Tee<'a> {
     source: &'a FileSource,
     rolling: Option<Mutex<Rolling>>,
@@ -292,10 +292,7 @@ impl<'a> Tee<'a> {
     fn finish(self, bytes: u64) -> io::Result<Option<blake3::Hash>> {
         let Some(rolling) = self.rolling else { return Ok(None) };
         let mut rolling = rolling.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if rolling.next > bytes {
-            // A torn last line has gone by too; hashing cannot be taken back.
-            return digest_of(self.source, bytes).map(Some);
-        }
+        assert!(rolling.next <= bytes, "BUG: bytes behind the snapshot were taken for a part of it");
         rolling.catch_up(self.source, bytes)?;
         Ok(Some(rolling.hasher.finalize()))
     }
@@ -307,16 +304,16 @@ impl Source for Tee<'_> {
     }
 
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.source.read_exact_at(offset, buf)?;
-        if let Some(rolling) = &self.rolling {
-            let mut rolling = rolling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let end = offset + buf.len() as u64;
-            if offset <= rolling.next && rolling.next < end {
-                let seen = (rolling.next - offset) as usize;
-                rolling.hasher.update(&buf[seen..]);
-                rolling.next = end;
-            }
+        self.source.read_exact_at(offset, buf)
+    }
+
+    fn passed(&self, offset: u64, bytes: &[u8]) {
+        let Some(rolling) = &self.rolling else { return };
+        let mut rolling = rolling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // What was left out is read again here; an error comes up again in `finish`.
+        if rolling.next == offset || rolling.catch_up(self.source, offset).is_ok() {
+            rolling.hasher.update(bytes);
+            rolling.next += bytes.len() as u64;
         }
-        Ok(())
     }
 }

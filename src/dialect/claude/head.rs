@@ -35,7 +35,8 @@ pub(super) struct Head<'a> {
     pub session: Field<'a>,
     pub version: Field<'a>,
     pub cwd: Field<'a>,
-    pub timestamp: Field<'a>,
+    /// `timestamp`, in milliseconds since 1970.
+    pub time: Option<i64>,
     pub kind: RecordKind,
     pub flags: Flags,
     /// Of an assistant: the message that it is a part of.
@@ -173,7 +174,7 @@ impl<'a> Fields<'a> {
             session: self.session,
             version: self.version,
             cwd: self.cwd,
-            timestamp: self.timestamp,
+            time: self.timestamp.text().and_then(|time| milliseconds(&time)),
             kind,
             flags,
             message,
@@ -220,4 +221,8 @@ fn id(field: Field<'_>) -> Option<RawStr<'_>> {
         Field::Str(s) if !s.is_empty() => Some(s),
         _ => None,
     }
+}
+
+fn milliseconds(time: &str) -> Option<i64> {
+    time.parse::<jiff::Timestamp>().ok().map(|t| t.as_millisecond())
 }

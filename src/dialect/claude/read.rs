@@ -43,71 +43,107 @@ struct Lines {
     rounds: Rounds,
 }
 
-impl Rules for Lines {
-    fn line(&mut self, t: &mut Transcript, line: &[u8], offset: u64) -> Outcome {
-        t.last_wins = true;
-        let mut out = Outcome::default();
-        let number = t.lines;
-        let start = if offset == 0 && line.starts_with(BOM) { BOM.len() } else { 0 };
-        let mut cursor = Cursor::new(&line[start..]);
-        let Some(first) = cursor.peek() else { return out };
-        let from = start + cursor.at();
-        if first != b'{' {
-            let finding = match cursor.skip() {
-                Ok(value) => {
-                    if value == b"null" {
-                        self.rounds.null_line.get_or_insert(number);
-                    }
-                    skipped(number, "the line is no JSON object")
-                }
-                Err(e) => malformed(number, &e, start),
-            };
-            out.findings.push((from, finding));
-            return out;
-        }
-        match head::object(&mut cursor) {
-            Ok(object) => {
-                t.objects += 1;
-                out.objects_end = start + cursor.at();
-                let place = span(offset, &(from..out.objects_end));
-                match object {
-                    Object::Record(head) => {
-                        out.records = 1;
-                        self.record(t, &head, place);
-                    }
-                    Object::Pin { target, explicit } => {
-                        let target = t.ids.intern(&target.text());
-                        let before = t.records.len() as RecordIx;
-                        let pin = Pin { target, explicit, before };
-                        self.rounds.pin = Some(pin);
-                        self.rounds.pins.push(pin);
-                    }
-                    Object::Snapshot(message) => {
-                        let message = t.ids.intern(&message.text());
-                        let before = t.records.len() as RecordIx;
-                        self.rounds.snapshots.push(FileSnapshot { message, before, span: place });
-                    }
-                    Object::Title(rank) => self.rounds.titles[rank] = Some(place),
-                    Object::Aside => {}
-                    Object::Skipped(why) => out.findings.push((from, skipped(number, why))),
-                }
-                if cursor.peek().is_some() {
-                    let reason = format!(
-                        "something follows the first object, at byte {} of the line; it is lost for the client",
-                        start + cursor.at()
-                    );
-                    out.findings
-                        .push((out.objects_end, LineDiagnostic::MalformedLine { line: number, reason }));
-                }
-            }
-            Err(e) => out.findings.push((from, malformed(number, &e, start))),
-        }
-        out
+/// What the client gets out of one line.
+pub(super) struct Line<'a> {
+    /// Offset of what stands first in it; the line's end if it is blank.
+    from: usize,
+    /// Offset behind that.
+    end: usize,
+    /// None if the line is blank.
+    first: Option<First<'a>>,
+    /// Whether something follows.
+    more: bool,
+}
+
+/// The first JSON value of a line.
+enum First<'a> {
+    Object(Object<'a>),
+    Null,
+    NoObject,
+    /// Not JSON, and why.
+    Malformed(String),
+}
+
+impl Line<'_> {
+    fn blank() -> Self {
+        Line { from: 0, end: 0, first: None, more: false }
     }
 }
 
-fn malformed(line: u64, e: &JsonError, start: usize) -> LineDiagnostic {
-    LineDiagnostic::MalformedLine { line, reason: format!("{} at byte {} of the line", e.what, start + e.at) }
+fn first<'a>(cursor: &mut Cursor<'a>, byte: u8) -> Result<First<'a>, JsonError> {
+    if byte == b'{' {
+        return head::object(cursor).map(First::Object);
+    }
+    Ok(if cursor.skip()? == b"null" { First::Null } else { First::NoObject })
+}
+
+impl Rules for Lines {
+    type Line<'a> = Line<'a>;
+
+    fn parse(line: &[u8], offset: u64) -> Line<'_> {
+        let start = if offset == 0 && line.starts_with(BOM) { BOM.len() } else { 0 };
+        let mut cursor = Cursor::new(&line[start..]);
+        let Some(byte) = cursor.peek() else { return Line::blank() };
+        let from = start + cursor.at();
+        let first = first(&mut cursor, byte)
+            .unwrap_or_else(|e| First::Malformed(format!("{} at byte {} of the line", e.what, start + e.at)));
+        Line { from, end: start + cursor.at(), first: Some(first), more: cursor.peek().is_some() }
+    }
+
+    fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {
+        t.last_wins = true;
+        let mut out = Outcome::default();
+        let number = t.lines;
+        let Line { from, end, first, more } = line;
+        let object = match first {
+            None => return out,
+            Some(First::Object(object)) => object,
+            Some(First::Null) => {
+                self.rounds.null_line.get_or_insert(number);
+                out.findings.push((from, skipped(number, "the line is no JSON object")));
+                return out;
+            }
+            Some(First::NoObject) => {
+                out.findings.push((from, skipped(number, "the line is no JSON object")));
+                return out;
+            }
+            Some(First::Malformed(reason)) => {
+                out.findings.push((from, LineDiagnostic::MalformedLine { line: number, reason }));
+                return out;
+            }
+        };
+        t.objects += 1;
+        out.objects_end = end;
+        let place = span(offset, &(from..end));
+        match object {
+            Object::Record(head) => {
+                out.records = 1;
+                self.record(t, &head, place);
+            }
+            Object::Pin { target, explicit } => {
+                let target = t.ids.intern(&target.text());
+                let before = t.records.len() as RecordIx;
+                let pin = Pin { target, explicit, before };
+                self.rounds.pin = Some(pin);
+                self.rounds.pins.push(pin);
+            }
+            Object::Snapshot(message) => {
+                let message = t.ids.intern(&message.text());
+                let before = t.records.len() as RecordIx;
+                self.rounds.snapshots.push(FileSnapshot { message, before, span: place });
+            }
+            Object::Title(rank) => self.rounds.titles[rank] = Some(place),
+            Object::Aside => {}
+            Object::Skipped(why) => out.findings.push((from, skipped(number, why))),
+        }
+        if more {
+            let reason = format!(
+                "something follows the first object, at byte {end} of the line; it is lost for the client"
+            );
+            out.findings.push((end, LineDiagnostic::MalformedLine { line: number, reason }));
+        }
+        out
+    }
 }
 
 impl Lines {
@@ -124,7 +160,7 @@ impl Lines {
         let parent = head.parent.map(|p| t.ids.intern(&p.text()));
         let rounds = &mut self.rounds;
         rounds.message.push(head.message.as_ref().map(|m| rounds.names.intern(m)));
-        rounds.times.push(head.timestamp.text().and_then(|time| milliseconds(&time)));
+        rounds.times.push(head.time);
         if head.kind == RecordKind::Assistant {
             rounds.calls.extend(head.content.calls.iter().map(|c| (ix, rounds.names.intern(c))));
         }
@@ -143,8 +179,4 @@ impl Lines {
         let line = read::line_number(t);
         t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
     }
-}
-
-fn milliseconds(time: &str) -> Option<i64> {
-    time.parse::<jiff::Timestamp>().ok().map(|t| t.as_millisecond())
 }

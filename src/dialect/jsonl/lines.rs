@@ -5,6 +5,10 @@
 //! asks for Node 22, and its cases were measured with it, so those two do not end a line here; a file that holds
 //! one is marked ([`crate::transcript::Transcript::separator_line`]).
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
 /// The pieces of a physical line (without its line feed) that are lines for the client, with their offsets.
 pub(in crate::dialect) fn pieces(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut ends = memchr::memchr_iter(b'\r', line);
@@ -19,7 +23,8 @@ pub(in crate::dialect) fn pieces(line: &[u8]) -> impl Iterator<Item = (usize, &[
 
 /// Whether a line holds U+2028 or U+2029.
 pub(in crate::dialect) fn holds_separator(line: &[u8]) -> bool {
-    memchr::memmem::find_iter(line, b"\xe2\x80").any(|at| matches!(line.get(at + 2), Some(0xa8 | 0xa9)))
+    static FIRST_TWO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\xe2\x80"));
+    FIRST_TWO.find_iter(line).any(|at| matches!(line.get(at + 2), Some(0xa8 | 0xa9)))
 }
 
 /// What JavaScript takes for white space, line ends included. Rust's `is_whitespace` has U+0085 and lacks U+FEFF.

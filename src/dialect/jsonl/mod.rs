@@ -6,5 +6,7 @@ pub(super) mod cut;
 pub(super) mod json;
 pub(super) mod lines;
 pub(super) mod members;
+mod ordered;
 pub(super) mod read;
+mod region;
 pub(super) mod version;

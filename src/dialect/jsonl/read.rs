@@ -1,4 +1,4 @@
-//! The file to records: in chunks, never as a whole.
+//! The file to records: in chunks, several at a time, never as a whole.
 //!
 //! # Where the snapshot ends
 //!
@@ -12,32 +12,42 @@ use std::io;
 use super::{
     json::{Field, RawStr},
     lines,
+    ordered::{self, Stage},
+    region::{self, Region},
     version::Version,
 };
 use crate::transcript::{LineDiagnostic, Source, Span, Transcript};
 
-/// How much is held in memory.
+/// How the file is cut up, and how much of it is held in memory.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::dialect) struct Limits {
-    /// Bytes read at a time.
+    /// Bytes that a worker takes at a time.
     pub chunk: usize,
     /// The longest line that is looked at; at most `u32::MAX`. (Node's strings end at 2^29 UTF-16 units.)
     pub line: usize,
+    /// How many workers there are at most, this thread included.
+    pub workers: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { chunk: 256 << 10, line: 1 << 30 }
+        Limits { chunk: 256 << 10, line: 1 << 30, workers: ordered::workers() }
     }
 }
 
 /// How many distinct session ids are kept; more than one is a refusal anyway.
 const SESSION_IDS: usize = 8;
 
-/// What a dialect makes of a line.
-pub(in crate::dialect) trait Rules {
-    /// Adds the records of line number `t.lines` (without its line feed), which begins at `offset` of the file.
-    fn line(&mut self, t: &mut Transcript, line: &[u8], offset: u64) -> Outcome;
+/// What a dialect makes of a line, in two steps, so that the first can be taken for many lines at once.
+pub(in crate::dialect) trait Rules: Send {
+    /// What a line holds by itself.
+    type Line<'a>;
+
+    /// Looks at one line (without its line feed), which begins at `offset` of the file.
+    fn parse(line: &[u8], offset: u64) -> Self::Line<'_>;
+
+    /// Adds the records of line number `t.lines`, which begins at `offset`. Lines come in the order of the file.
+    fn apply(&mut self, t: &mut Transcript, line: Self::Line<'_>, offset: u64) -> Outcome;
 }
 
 /// What came of one line.
@@ -51,67 +61,95 @@ pub(in crate::dialect) struct Outcome {
     pub findings: Vec<(usize, LineDiagnostic)>,
 }
 
-/// Reads the whole of `source`.
+/// Reads the whole of `source`. The result does not depend on how the work is cut up.
 ///
 /// # Errors
 /// Only what `source` reports.
-pub(in crate::dialect) fn read(
+pub(in crate::dialect) fn read<R: Rules>(
     source: &dyn Source,
     limits: Limits,
-    rules: &mut dyn Rules,
+    rules: &mut R,
 ) -> io::Result<Transcript> {
     let t = Transcript { ends_in_newline: true, ..Transcript::default() };
     let mut reader = Reader { t, rules };
-    let len = source.len();
-    // `buf` holds the file from `base`; the current line starts at `start` in it, and `overlong` counts the bytes
-    // of that line that were let go.
-    let (mut buf, mut base, mut start, mut overlong) = (Vec::new(), 0u64, 0usize, 0u64);
-    let mut at = 0u64;
-    while at < len {
-        buf.drain(..start);
-        base += start as u64;
-        start = 0;
-        let scanned = buf.len();
-        let n = (len - at).min(limits.chunk.max(1) as u64) as usize;
-        buf.resize(scanned + n, 0);
-        source.read_exact_at(at, &mut buf[scanned..])?;
-        at += n as u64;
-        for end in memchr::memchr_iter(b'\n', &buf[scanned..]).map(|i| scanned + i) {
-            let line = (overlong == 0 && end - start <= limits.line).then(|| &buf[start..end]);
-            reader.line(line, base + start as u64);
-            start = end + 1;
-            overlong = 0;
-        }
-        if buf.len() - start > limits.line {
-            overlong += (buf.len() - start) as u64;
-            base += (buf.len() - start) as u64;
-            buf.truncate(start);
-        }
-    }
-    let line_end = base + start as u64 - overlong;
-    reader.t.bytes = line_end;
-    if overlong > 0 {
-        reader.torn(reader.t.lines + 1, len - line_end);
-    } else if start < buf.len() {
-        reader.unfinished(&buf[start..], line_end);
-    }
+    let chunk = limits.chunk.max(1) as u64;
+    let chunks = source.len().div_ceil(chunk);
+    ordered::run(chunks, limits.workers, &mut reader, &|stage: Stage<'_, Reader<'_, R>>, buf| {
+        let region = region::load(source, stage.step(), chunk, limits.line, buf);
+        let region = match region {
+            Ok(region) => region,
+            // An earlier chunk may have failed as well: the first one tells.
+            Err(e) => return stage.turn(|_| Err(e)),
+        };
+        let lines = Lines::<R>::parse(&region, limits.line);
+        stage.turn(|reader| {
+            let kept = reader.region(&region, lines);
+            source.passed(region.offset, &region.bytes[..kept]);
+            Ok(())
+        })
+    })?;
     Ok(reader.t)
 }
 
-struct Reader<'a> {
-    t: Transcript,
-    rules: &'a mut dyn Rules,
+/// The lines of a region.
+struct Lines<'a, R: Rules> {
+    /// Each line with a line feed and its length with it; none if it is too long.
+    whole: Vec<(usize, Option<R::Line<'a>>)>,
+    /// What follows the last line feed.
+    rest: &'a [u8],
 }
 
-impl Reader<'_> {
-    fn line(&mut self, line: Option<&[u8]>, offset: u64) {
+impl<'a, R: Rules> Lines<'a, R> {
+    fn parse(region: &Region<'a>, longest: usize) -> Self {
+        let mut whole = Vec::new();
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', region.bytes) {
+            let offset = region.offset + start as u64;
+            let line = (end - start <= longest).then(|| R::parse(&region.bytes[start..end], offset));
+            whole.push((end + 1 - start, line));
+            start = end + 1;
+        }
+        Lines { whole, rest: &region.bytes[start..] }
+    }
+}
+
+struct Reader<'a, R> {
+    t: Transcript,
+    rules: &'a mut R,
+}
+
+impl<R: Rules> Reader<'_, R> {
+    /// Adds the next lines of the file; returns how many of the region's bytes are part of the snapshot.
+    fn region(&mut self, region: &Region<'_>, lines: Lines<'_, R>) -> usize {
+        let mut offset = region.offset;
+        for (len, line) in lines.whole {
+            self.line(line, offset);
+            offset += len as u64;
+        }
+        if offset > region.offset {
+            self.t.bytes = offset;
+        }
+        match region.overlong {
+            Some(line) if line.ended => {
+                self.line(None, offset);
+                self.t.bytes = offset + line.bytes + 1;
+            }
+            Some(line) => self.torn(self.t.lines + 1, line.bytes),
+            None if !lines.rest.is_empty() => self.unfinished(lines.rest, offset),
+            None => {}
+        }
+        usize::try_from(self.t.bytes.saturating_sub(region.offset))
+            .map_or(region.bytes.len(), |kept| kept.min(region.bytes.len()))
+    }
+
+    fn line(&mut self, line: Option<R::Line<'_>>, offset: u64) {
         self.t.lines += 1;
         let Some(line) = line else {
             let reason = "the line is too long to be read".to_owned();
             self.t.diagnostics.push(LineDiagnostic::MalformedLine { line: self.t.lines, reason });
             return;
         };
-        let outcome = self.rules.line(&mut self.t, line, offset);
+        let outcome = self.rules.apply(&mut self.t, line, offset);
         self.report(outcome);
     }
 
@@ -120,7 +158,7 @@ impl Reader<'_> {
         self.t.lines += 1;
         // Node's decoder drops a character that the end of the file cuts off.
         let whole = without_cut_character(line);
-        let mut outcome = self.rules.line(&mut self.t, whole, offset);
+        let mut outcome = self.rules.apply(&mut self.t, R::parse(whole, offset), offset);
         let rest = &line[outcome.objects_end..];
         let torn = if lines::trim(rest).1.is_empty() { 0 } else { rest.len() };
         let kept = line.len() - torn;

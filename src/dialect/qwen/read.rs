@@ -30,37 +30,56 @@ struct Lines {
     marks: Marks,
 }
 
+/// What the client gets out of one line.
+pub(super) struct Line<'a> {
+    found: Vec<Found<'a>>,
+    /// Whether a carriage return within it ends a line for the client.
+    broken: bool,
+    /// Whether it holds U+2028 or U+2029.
+    separator: bool,
+}
+
 impl Rules for Lines {
-    fn line(&mut self, t: &mut Transcript, line: &[u8], offset: u64) -> Outcome {
+    type Line<'a> = Line<'a>;
+
+    fn parse(line: &[u8], _: u64) -> Line<'_> {
+        let mut found = Vec::with_capacity(1);
+        let broken = line::read(line, &mut |f| found.push(f));
+        Line { found, broken, separator: lines::holds_separator(line) }
+    }
+
+    fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {
         let mut out = Outcome::default();
         let number = t.lines;
-        if t.separator_line.is_none() && lines::holds_separator(line) {
+        if t.separator_line.is_none() && line.separator {
             t.separator_line = Some(number);
         }
         let mut malformed: Option<(usize, String)> = None;
-        let broken = line::read(line, &mut |found| match found {
-            Found::Object(range, object) => {
-                out.objects_end = range.end;
-                if t.objects == 0 {
-                    t.first_cwd = object.cwd.text().map(|t| t.into_owned());
-                }
-                t.objects += 1;
-                match object.record {
-                    Ok(head) => {
-                        out.records += 1;
-                        self.record(t, &head, span(offset, &range));
+        for found in line.found {
+            match found {
+                Found::Object(range, object) => {
+                    out.objects_end = range.end;
+                    if t.objects == 0 {
+                        t.first_cwd = object.cwd.text().map(|t| t.into_owned());
                     }
-                    Err(reason) => out.findings.push((range.start, skipped(number, reason))),
+                    t.objects += 1;
+                    match object.record {
+                        Ok(head) => {
+                            out.records += 1;
+                            self.record(t, &head, span(offset, &range));
+                        }
+                        Err(reason) => out.findings.push((range.start, skipped(number, reason))),
+                    }
                 }
+                Found::NoObject(range, reason) => out.findings.push((range.start, skipped(number, reason))),
+                Found::Malformed(at, reason) => drop(malformed.get_or_insert((at, reason))),
             }
-            Found::NoObject(range, reason) => out.findings.push((range.start, skipped(number, reason))),
-            Found::Malformed(at, reason) => drop(malformed.get_or_insert((at, reason))),
-        });
+        }
         if let Some((at, mut reason)) = malformed {
             if out.objects_end > 0 {
                 reason.push_str("; only the complete objects of the line count");
             }
-            if broken {
+            if line.broken {
                 reason.push_str("; the client ends a line at each lone carriage return");
             }
             out.findings.push((at, LineDiagnostic::MalformedLine { line: number, reason }));

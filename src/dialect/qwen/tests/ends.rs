@@ -93,7 +93,7 @@ fn lines_longer_than_the_limit_are_told_and_stepped_over() {
         let after = if tail.is_empty() { String::new() } else { format!("{b}\n") };
         let text = format!("{a}\n{long}{tail}{after}").into_bytes();
         for chunk in [1, 7, 300, 5000] {
-            let t = read_with(&text, Limits { chunk, line: 200 }).unwrap();
+            let t = read_with(&text, Limits { chunk, line: 200, workers: 3 }).unwrap();
             let records: Vec<String> =
                 if tail.is_empty() { vec![a.clone()] } else { vec![a.clone(), b.clone()] };
             let read: Vec<_> =
