@@ -50,11 +50,11 @@ impl<'a> Message<'a> {
             return value.skip().map(|_| message);
         }
         value.members(&mut |key, value| {
-            match key.text().as_ref() {
-                "id" => message.id = value.field()?,
-                "model" => message.model = value.field()?,
+            match key.name().as_ref() {
+                b"id" => message.id = value.field()?,
+                b"model" => message.model = value.field()?,
                 // Where it is given again, the last one wins.
-                "content" => message.content = Content::read(value)?,
+                b"content" => message.content = Content::read(value)?,
                 _ => drop(value.skip()?),
             }
             Ok(())
@@ -94,11 +94,11 @@ impl<'a> Content<'a> {
         let (mut kind, mut text, mut call, mut answer) =
             (Field::Absent, Field::Absent, Field::Absent, Field::Absent);
         block.members(&mut |key, value| {
-            let field = match key.text().as_ref() {
-                "type" => &mut kind,
-                "text" => &mut text,
-                "id" => &mut call,
-                "tool_use_id" => &mut answer,
+            let field = match key.name().as_ref() {
+                b"type" => &mut kind,
+                b"text" => &mut text,
+                b"id" => &mut call,
+                b"tool_use_id" => &mut answer,
                 _ => return value.skip().map(drop),
             };
             *field = value.field()?;
@@ -120,6 +120,9 @@ impl<'a> Content<'a> {
     /// Whether the first text of a user record is an echo or a notification.
     pub fn is_echo(&self) -> bool {
         let Some(first) = self.texts.first() else { return false };
+        if first.begins_otherwise(b'<') {
+            return false;
+        }
         let text = first.text();
         let text = text.trim_start_matches(lines::is_js_space);
         ECHOES.iter().any(|echo| text.starts_with(echo))

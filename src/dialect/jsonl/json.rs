@@ -1,13 +1,15 @@
 //! A cursor over one JSON text that judges it as `JSON.parse` does.
 //!
-//! Values nobody asks for are checked and stepped over by `serde_json`, which does that without recursion, at
-//! any depth and for numbers of any size. Strings stay raw until they are wanted: `serde`'s `str` refuses lone
+//! Values nobody asks for are checked and stepped over by a scanner of our own ([`super::scan`]), and where that one
+//! does not, by `serde_json`, which does it without recursion, at any depth and for numbers of any size. Strings stay raw until they are wanted: `serde`'s `str` refuses lone
 //! surrogates and bytes that are not UTF-8, while the client reads both. Of a repeated key the callers let the
 //! last win, by assigning each time.
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
+
+use super::scan;
 
 /// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,14 +56,34 @@ impl<'a> RawStr<'a> {
         self.0
     }
 
+    /// The bytes of the text if it is spelled without escapes, else of the text. For comparison with known names.
+    pub fn name(self) -> Cow<'a, [u8]> {
+        if self.0.contains(&b'\\') {
+            return Cow::Owned(self.text().into_owned().into_bytes());
+        }
+        Cow::Borrowed(self.0)
+    }
+
     /// Compares with a text of printable ASCII, whichever way the string spells it.
     pub fn is(self, ascii: &str) -> bool {
         self.0 == ascii.as_bytes() || (self.0.contains(&b'\\') && self.text() == ascii)
     }
 
+    /// Whether the first character that is no white space is surely another one than this of printable ASCII. For
+    /// a text that begins with an escape or outside of ASCII it may be false all the same.
+    pub fn begins_otherwise(self, ascii: u8) -> bool {
+        match self.0.iter().find(|b| !b.is_ascii_whitespace()) {
+            Some(&first) => first.is_ascii_graphic() && first != b'\\' && first != ascii,
+            None => true,
+        }
+    }
+
     /// The text: each lone surrogate and each maximal invalid sequence of bytes is U+FFFD.
     pub fn text(self) -> Cow<'a, str> {
-        let text = String::from_utf8_lossy(self.0);
+        let text = match std::str::from_utf8(self.0) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(self.0),
+        };
         if !self.0.contains(&b'\\') {
             return text;
         }
@@ -121,9 +143,7 @@ impl<'a> Cursor<'a> {
 
     /// The first byte of what comes next, white space aside.
     pub fn peek(&mut self) -> Option<u8> {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
-            self.at += 1;
-        }
+        self.at = scan::blank_end(self.bytes, self.at);
         self.bytes.get(self.at).copied()
     }
 
@@ -134,6 +154,16 @@ impl<'a> Cursor<'a> {
 
     /// Steps over one value and returns its bytes.
     pub fn skip(&mut self) -> Result<&'a [u8]> {
+        let from = scan::blank_end(self.bytes, self.at);
+        if let Some(end) = scan::value_end(self.bytes, from) {
+            self.at = end;
+            return Ok(&self.bytes[from..end]);
+        }
+        self.skip_by_serde()
+    }
+
+    #[cold]
+    fn skip_by_serde(&mut self) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
         match values.next() {

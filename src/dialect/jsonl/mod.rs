@@ -9,4 +9,5 @@ pub(super) mod members;
 mod ordered;
 pub(super) mod read;
 mod region;
+mod scan;
 pub(super) mod version;

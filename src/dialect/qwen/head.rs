@@ -49,20 +49,20 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn member(&mut self, key: RawStr<'a>, value: &mut Cursor<'a>) -> Result {
-        let field = match key.text().as_ref() {
-            "uuid" => &mut self.uuid,
-            "parentUuid" => &mut self.parent,
-            "sessionId" => &mut self.session,
-            "type" => &mut self.kind,
-            "subtype" => &mut self.subtype,
-            "version" => &mut self.version,
-            "cwd" => &mut self.cwd,
-            "externalInputKind" => &mut self.external,
-            "systemPayload" => {
+        let field = match key.name().as_ref() {
+            b"uuid" => &mut self.uuid,
+            b"parentUuid" => &mut self.parent,
+            b"sessionId" => &mut self.session,
+            b"type" => &mut self.kind,
+            b"subtype" => &mut self.subtype,
+            b"version" => &mut self.version,
+            b"cwd" => &mut self.cwd,
+            b"externalInputKind" => &mut self.external,
+            b"systemPayload" => {
                 self.anchor = anchor(value)?;
                 return Ok(());
             }
-            "message" => {
+            b"message" => {
                 self.parts = message(value)?;
                 return Ok(());
             }
@@ -180,9 +180,9 @@ fn part(value: &mut Cursor<'_>) -> Result<Flags> {
     let (mut call, mut response) = (false, false);
     value.members(&mut |key, value| {
         let object = value.peek() == Some(b'{');
-        match key.text().as_ref() {
-            "functionCall" => call = object,
-            "functionResponse" => response = object,
+        match key.name().as_ref() {
+            b"functionCall" => call = object,
+            b"functionResponse" => response = object,
             _ => {}
         }
         value.skip().map(drop)
