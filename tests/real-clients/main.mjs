@@ -1,6 +1,6 @@
-// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY [AGENT [SESSION]]`. Prints a table, and
-// ends with `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped, but with the
-// name of an agent only that agent's clients are run, and with a part of a session's name only such sessions.
+// Holds `offshoot` to the released clients: `node main.mjs PATH-OF-THE-BINARY [AGENT [SESSION]]`. Prints a table, and ends
+// with `N passed, N failed`. A client that is missing or has another version fails; nothing is skipped, but with the name of
+// an agent only that agent's clients are run, and with a part of a session's name only such sessions.
 
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -21,7 +21,7 @@ const SUBJECTS = [
   ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow, probeRow] })),
 ];
 const [, , , AGENT, SESSION = ""] = process.argv;
-const LIMIT_MS = 20 * 60_000;
+const LIMIT_MS = 30 * 60_000;
 const WIDTH = Math.max(2, availableParallelism());
 
 const binary = realpathSync(process.argv[2]);

@@ -23,9 +23,6 @@ export function claude(version) {
     told,
     replyTo,
 
-    /** Whether it is proved here that it follows our seeds. */
-    seeded: true,
-
     /** The version that the lock file's package has. */
     pinned: ({ optionalDependencies }) => optionalDependencies[installed]?.split("@").at(-1),
 
@@ -164,11 +161,13 @@ function conversationOf(path) {
 function told(path, uuids, attached) {
   const last = new Map();
   for (const [at, record] of records(readFileSync(path)).entries()) last.set(record.uuid, { at, record });
-  const beside = attached.map((uuid) => last.get(uuid));
+  // What a compaction keeps stands before the chain, and is told behind the summary that it ends with.
+  const kept = attached.map((uuid) => last.get(uuid)).filter(({ at }) => at < last.get(uuids[0]).at);
+  const beside = attached.map((uuid) => last.get(uuid)).filter((entry) => !kept.includes(entry));
   const all = [];
   for (const next of uuids.map((uuid) => last.get(uuid))) {
     while (beside.length > 0 && next.at > beside[0].at) all.push(beside.shift());
     all.push(next);
   }
-  return conversation([...all, ...beside].map(({ record }) => record.message).filter(Boolean));
+  return conversation([...all, ...beside, ...kept].map(({ record }) => record.message).filter(Boolean));
 }

@@ -1,11 +1,9 @@
 // The sessions, each with what is known of it by construction: the leaves, what the model must get for each, and under
 // which record and with what history the client itself goes on. Nothing here is taken from what `offshoot` says.
 //
-// A session: {name, session, bytes, leaves: {name: {uuid, sent, gap?, refused?}}, pick: {tail, sent, gap?}, forkable?,
-// differs?}.
+// A session: {name, session, bytes, leaves: {name: {uuid, sent, gap?, refused?}}, pick: {tail, sent, gap?}, forkable?}.
 // `gap` of a leaf: its chain ends at a missing parent; of the pick: the record above which the client loses the history.
 // `refused`: by seed, the code of the refusal that is right for it.
-// `differs`: what is known to be wrong with what `offshoot` says of it; the row fails once that is right.
 // `forkable`: the leaf for which the client's own fork is compared with ours.
 
 import { readFileSync, writeFileSync } from "node:fs";
@@ -21,7 +19,7 @@ export const sessionsFor = (client) => ({
     const { project } = home();
     const tree = (name) => new Tree(name, project, client.version);
     const madeByHand = [
-      twoBranches, pinnedHere, stalePin, pinnedAncestor, explicitAncestor, unknownPin, rewound, parallelTools,
+      cutShort, cutBehindTools, twoBranches, pinnedHere, stalePin, pinnedAncestor, explicitAncestor, unknownPin, rewound, parallelTools,
       compacted, voidedPin, beforeTheBoundary, keptMessages, keptAndPinnedBefore, keptAtTheEnd, keptTwice, keptTools, tornTail, missingParent, bridged, progressInChain, neutralTails,
       lastCopy, sidechain,
     ].map((build) => build(tree));
@@ -30,11 +28,12 @@ export const sessionsFor = (client) => ({
 });
 
 // Sessions whose every conversation record the client wrote. The first goes on after its first turn, is steered back by
-// one line, and goes on from there; the second is what two clients leave that both went on from the first turn; in the
-// third files were read side by side before the branches; the fourth was compacted before them.
+// one line, and goes on from there; in the second the client itself was told to go on from the first turn; the third is what
+// two clients leave that both went on from there; in the fourth files were read side by side before the branches; the fifth
+// was compacted before them.
 async function madeByClient(client, home) {
   const session = uuidOf("session made by the client");
-  const write = (bytes, text, more) => written(client, home(), session, bytes, text, more);
+  const write = (bytes, text, right) => written(client, home(), session, bytes, text, right);
   const files = (({ project }) => ["one.txt", "two.txt"].map((name) => join(project, name)))(home());
   for (const [i, file] of files.entries()) writeFileSync(file, `CONTENT-${i}\n`);
 
@@ -45,8 +44,9 @@ async function madeByClient(client, home) {
     write(first.bytes, "RIGHT"),
     write(first.bytes, readPrompt(...files), { requests: 2 }),
   ]);
-  const [third, sideways, compact] = await Promise.all([
+  const [third, again, sideways, compact] = await Promise.all([
     write(steered(second.bytes, session, first.tail), "THREE"),
+    write(second.bytes, "AGAIN", { more: ["--resume-session-at", first.leaf] }),
     write(read.bytes, "TWO"),
     write(second.bytes, "/compact", { printed: "\n" }),
   ]);
@@ -70,6 +70,14 @@ async function madeByClient(client, home) {
       bytes: third.bytes,
       leaves: { two: leaf(second, first, second), three: leaf(third, first, third) },
       pick: pick(third, first, third),
+      forkable: "two",
+    },
+    {
+      ...shared,
+      name: "branched by the client",
+      bytes: again.bytes,
+      leaves: { two: leaf(second, first, second), again: leaf(again, first, again) },
+      pick: pick(again, first, again),
       forkable: "two",
     },
     {
@@ -106,9 +114,9 @@ const steered = (bytes, sessionId, leafUuid) =>
   Buffer.concat([bytes, Buffer.from(`${JSON.stringify({ type: "last-prompt", leafUuid, explicit: true, sessionId })}\n`)]);
 
 /** Lets the client write one turn: the file's bytes after it, what it added, its last reply and its last record. */
-async function written(client, place, session, bytes, text, more) {
+async function written(client, place, session, bytes, text, { more = [], ...right } = {}) {
   client.settle(place, session, bytes);
-  const { problem } = await client.prompt(place, [bytes ? "--resume" : "--session-id", session], text, more);
+  const { problem } = await client.prompt(place, [bytes ? "--resume" : "--session-id", session, ...more], text, right);
   if (problem) throw new Error(`a session could not be made: ${text}: ${problem}`);
   const now = readFileSync(client.transcript(place, session));
   const new_ = records(now.subarray(bytes?.length ?? 0));
@@ -124,6 +132,44 @@ function interleaved(left, right) {
   const mixed = [];
   for (let i = 0; i < Math.max(left.length, early.length); i++) mixed.push(...left.slice(i, i + 1), ...early.slice(i, i + 1));
   return [...mixed, ...right.slice(held)];
+}
+
+// What the client puts below a prompt without a reply.
+const FILLER = "assistant: No response requested.";
+
+const INTERRUPTED =
+  "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown. " +
+  "Check whether it took effect before relying on it or running it again.]";
+
+// Behind results without a reply 2.1.197 puts a prompt of its own, too.
+function cutBehindTools(tree) {
+  const paths = ["/a.txt", "/b.txt"];
+  const t = tree("cut short behind tools").turn("root", null).parallel("left", "roota", paths);
+  t.lines.pop();
+  t.turn("right", "roota");
+  const goOn = t.shared.version === "2.1.197" ? ["user: Continue from where you left off."] : [];
+  const sent = [...said("root"), ...looked("left", paths).slice(0, -1), ...goOn, FILLER];
+  return finish(t, { leaves: { left: { at: "leftr1", sent }, right: LEFT_AND_RIGHT.right }, pick: "right" });
+}
+
+// Branches that were cut short: while a tool ran, and before any answer.
+function cutShort(tree) {
+  const t = tree("cut short").turn("root", null);
+  const call = { id: "toolu_open", name: "Read", input: { file_path: "/a.txt" } };
+  t.user("leftq", "roota", "LEFT-Q").assistant("lefta", "leftq", "LEFT-LOOK").assistant("leftc", "lefta", call, { message: "lefta" });
+  t.user("askedq", "roota", "ASKED-Q").turn("right", "roota");
+  const asked = [...said("root"), "user: ASKED-Q", FILLER];
+  // 2.1.197 leaves an open call out, 2.1.332 answers it.
+  const answered = [`call: Read ${JSON.stringify(call.input)}`, `tool: ${INTERRUPTED}`, FILLER];
+  const left = [...said("root"), "user: LEFT-Q", "assistant: LEFT-LOOK", ...(t.shared.version === "2.1.197" ? [] : answered)];
+  return finish(t, {
+    leaves: {
+      left: { at: "leftc", sent: left, refused: { "in-place": "inside-tool-round" } },
+      asked: { at: "askedq", sent: asked },
+      right: LEFT_AND_RIGHT.right,
+    },
+    pick: "right",
+  });
 }
 
 const LEFT_AND_RIGHT = {
@@ -328,12 +374,12 @@ function sidechain(tree) {
   return finish(t, { leaves: LEFT_AND_RIGHT, pick: "right" });
 }
 
-function finish(tree, { leaves, pick, forkable, differs }, tail) {
+function finish(tree, { leaves, pick, forkable }, tail) {
   const named = Object.entries(leaves).map(([name, { at, ...leaf }]) => [name, { uuid: tree.at(at), ...leaf }]);
   const byName = Object.fromEntries(named);
   const ends =
     typeof pick === "string"
       ? { tail: byName[pick].uuid, sent: byName[pick].sent }
       : { tail: tree.at(pick.tail), sent: pick.sent, gap: pick.gap && tree.at(pick.gap) };
-  return { name: tree.name, session: tree.session, bytes: tree.bytes(tail), leaves: byName, pick: ends, forkable, differs };
+  return { name: tree.name, session: tree.session, bytes: tree.bytes(tail), leaves: byName, pick: ends, forkable };
 }

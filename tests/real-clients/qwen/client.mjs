@@ -11,9 +11,6 @@ export const version = "0.24.4";
 /** The version that the lock file's package has. */
 export const pinned = ({ dependencies }) => dependencies["@qwen-code/qwen-code"];
 
-/** Whether it is proved here that it follows our seeds. */
-export const seeded = true;
-
 /** What makes `offshoot` judge as for this version: nothing, since every record names it. */
 export const inspectArguments = [];
 
