@@ -218,6 +218,9 @@ pub struct TreeArgs {
     /// Draw the tree once, with ids, and end.
     #[arg(long)]
     pub print: bool,
+    /// Print what was chosen as JSON, and do nothing else.
+    #[arg(long, conflicts_with = "print")]
+    pub emit: bool,
 }
 
 /// `label`.

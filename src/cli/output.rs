@@ -165,6 +165,11 @@ impl Paint {
         Paint(wanted(global.color, io::stderr().is_terminal()))
     }
 
+    /// Whether colours are wanted.
+    pub fn is_on(self) -> bool {
+        self.0
+    }
+
     /// No colours.
     pub fn plain() -> Paint {
         Paint(false)

@@ -2,28 +2,148 @@
 
 use std::{io::IsTerminal, process::ExitCode};
 
+use serde::Serialize;
+
 use super::{
-    args::{Global, TreeArgs},
+    args::{Global, ReplaceArgs, ResumeArgs, SeedArg, TreeArgs, TruncateArgs},
+    host::Outside,
     output::{self, Paint},
-    tui::{Doc, print},
+    prompt, resume,
+    session::{self, Digest},
+    truncate,
+    tui::{self, Action, Doc, Options, Outcome, print},
 };
-use crate::refusal::{Error, Result};
+use crate::{
+    record::RecordId,
+    refusal::{Error, Result},
+    resume::live_owner,
+    store::lease,
+};
 
 /// Columns of a page that goes nowhere in particular: an id, a role and a preview fit.
 const COLUMNS: usize = 100;
+/// The exit status of Ctrl-C.
+const INTERRUPTED: u8 = 130;
 
-/// Draws the tree.
+/// Draws the tree, or lets a person walk through it.
 pub fn run(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
+    if args.print {
+        return print_once(global, args);
+    }
+    let done = walk(global, args);
+    match done {
+        // Whoever waits for a choice is told 0, 1 or 130, and nothing finer.
+        Err(error) if args.emit => {
+            output::report(&error, global, false);
+            Ok(ExitCode::FAILURE)
+        }
+        done => done,
+    }
+}
+
+fn print_once(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     let doc = Doc::open(global, args.session.as_deref())?;
     warn_of_lines(global, &doc);
+    let fault = Error::io("read", &doc.opened.path);
     if global.json {
-        output::json(&print::document(&doc).map_err(Error::io("read", &doc.opened.path))?)?;
+        output::json(&print::document(&doc).map_err(fault)?)?;
     } else {
-        let page = print::page(&doc, columns(), Paint::stdout(global))
-            .map_err(Error::io("read", &doc.opened.path))?;
-        output::text(&page)?;
+        output::text(&print::page(&doc, columns(), Paint::stdout(global)).map_err(fault)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
+    prompt::require_terminal().map_err(|error| match error {
+        Error::Refusal(refusal) => {
+            refusal.hint("`offshoot tree --print` draws the tree once, without a terminal").into()
+        }
+        fault => fault,
+    })?;
+    let doc = Doc::open(global, args.session.as_deref())?;
+    warn_of_lines(global, &doc);
+    if !doc.has_messages() {
+        output::note(global, print::EMPTY);
+        return if args.emit { emit(&doc, "cancel", None) } else { Ok(ExitCode::SUCCESS) };
+    }
+    let path = doc.opened.path.clone();
+    let session = emitted_session(&doc);
+    let options = Options { color: Paint::stderr(global).is_on(), live: live(global, &doc)? };
+    // Nothing may be said while the screen is taken.
+    let quiet = Global { quiet: true, ..global.clone() };
+    let outcome = tui::navigate(doc, options, &|| {
+        Doc::of(&quiet, session::open_at(&quiet, path.clone(), Digest::Skip)?)
+    })?;
+    match outcome {
+        Outcome::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
+        Outcome::Leave | Outcome::Reload if args.emit => print_choice(&session, "cancel", None),
+        Outcome::Leave | Outcome::Reload => Ok(ExitCode::SUCCESS),
+        Outcome::Act(action, record) if args.emit => print_choice(&session, action.name(), Some(&record)),
+        Outcome::Act(action, record) => act(global, &session.file, action, record),
+    }
+}
+
+/// Who has the session open now, in words.
+fn live(global: &Global, doc: &Doc) -> Result<Option<String>> {
+    let Ok(path) = lease::canonical(&doc.opened.path) else { return Ok(None) };
+    let mut outside = Outside::open(global, Some(&path))?;
+    let owner = outside.with_host(|host| live_owner(host, &path))?.and_then(|(_, check)| check.owner);
+    Ok(owner.map(|owner| owner.what))
+}
+
+struct Session {
+    id: String,
+    file: String,
+}
+
+fn emitted_session(doc: &Doc) -> Session {
+    Session { id: doc.inspection.session_id.clone(), file: doc.opened.path.display().to_string() }
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    action: &'a str,
+    node_uuid: Option<&'a RecordId>,
+    session_id: &'a str,
+    session_file: &'a str,
+}
+
+fn emit(doc: &Doc, action: &str, record: Option<&RecordId>) -> Result<ExitCode> {
+    print_choice(&emitted_session(doc), action, record)
+}
+
+fn print_choice(session: &Session, action: &str, record: Option<&RecordId>) -> Result<ExitCode> {
+    let choice = Choice { action, node_uuid: record, session_id: &session.id, session_file: &session.file };
+    output::json(&choice).map(|()| ExitCode::SUCCESS)
+}
+
+/// Does what was chosen, as the command would.
+fn act(global: &Global, file: &str, action: Action, record: RecordId) -> Result<ExitCode> {
+    let seed = match action {
+        Action::Fork => SeedArg::Fork,
+        Action::Resume => SeedArg::InPlace,
+        Action::Overwrite => {
+            // The navigator has asked already.
+            let how = ReplaceArgs { yes: true, operation_id: None, wait: "0".to_owned(), dry_run: false };
+            let args = TruncateArgs { session: Some(file.to_owned()), after: record.to_string(), how };
+            return truncate::run(global, &args);
+        }
+    };
+    let args = ResumeArgs {
+        session: Some(file.to_owned()),
+        pick: false,
+        leaf: Some(record.to_string()),
+        policy: None,
+        seed: Some(seed),
+        write: false,
+        operation_id: None,
+        wait: "0".to_owned(),
+        dry_run: false,
+        allow_gap: false,
+        no_follow: true,
+        command: Vec::new(),
+    };
+    resume::run(global, &args)
 }
 
 fn warn_of_lines(global: &Global, doc: &Doc) {

@@ -40,6 +40,7 @@ pub use hold::hold;
 pub use observe::observe;
 pub use pipeline::resume;
 pub use replace::{Agree, Replaced, RestoreRequest, TruncateRequest, restore, truncate};
+pub use seed::live_owner;
 pub use settle::{Settled, recover};
 pub use write::{Acknowledgement, ResumedWriter};
 

@@ -219,7 +219,10 @@ fn plan_in_place(
 
 /// Who has a session open, by its agent's own marks; none where the transcript is in no agent's place. The places of
 /// the agents differ by their folders.
-pub(super) fn live_owner(host: &Host<'_>, path: &Path) -> Result<Option<(String, LiveCheck)>> {
+///
+/// # Errors
+/// `io`, where the marks cannot be looked at.
+pub fn live_owner(host: &Host<'_>, path: &Path) -> Result<Option<(String, LiveCheck)>> {
     if let Some(place) = qwen::place_of(path) {
         let live = qwen::live_owner(&place, host.qwen)?;
         return Ok(Some((place.session_id, live)));

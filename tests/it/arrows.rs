@@ -54,9 +54,12 @@ const FORBIDDEN: &[(&[&str], &[&str])] = &[
 
 /// Names that one file alone may use.
 const ONLY: &[(&str, &[&str])] = &[
-    ("dialoguer", &["cli/prompt.rs", "cli/prompt/"]),
-    ("std::net", &["probe/model.rs"]),
     ("crate::probe", &["cli/probe.rs"]),
+    ("crossterm", &["cli/tui/"]),
+    ("dialoguer", &["cli/prompt.rs", "cli/prompt/"]),
+    ("nucleo_matcher", &["cli/tui/"]),
+    ("ratatui", &["cli/tui/"]),
+    ("std::net", &["probe/model.rs"]),
 ];
 
 /// Only `cli` (and the binary's `main.rs`) prints.

@@ -76,6 +76,8 @@ mod stage;
 mod state;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod support;
+#[cfg(unix)]
+mod tree;
 mod tree_cli;
 mod truncate;
 mod truncate_random;

@@ -105,6 +105,13 @@ impl Doc {
         &self.leaves
     }
 
+    /// The item that the agent itself would continue at.
+    pub fn pick(&self) -> Option<ItemIx> {
+        let picked =
+            |(item, marks): (&ItemIx, &Vec<Mark>)| marks.contains(&Mark::ClientPick).then_some(*item);
+        self.marks.iter().find_map(picked)
+    }
+
     /// The branch whose leaf stands in an item, if exactly one does.
     pub fn branch_at(&self, item: ItemIx) -> Option<&Branch> {
         let from = self.leaves.partition_point(|(at, _)| *at < item);

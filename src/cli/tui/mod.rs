@@ -1,12 +1,25 @@
 //! The navigator: the whole conversation as a tree. The only place that may name `ratatui`.
 
+mod action;
+mod app;
+mod compare;
+mod details;
 mod doc;
+mod draw;
+mod keys;
+mod navigate;
 mod outline;
-#[cfg_attr(not(test), expect(dead_code, reason = "the navigator's keys use the rest"))]
 mod page;
 pub mod print;
+mod screen;
+mod search;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub use action::Action;
+pub use app::{App, Options, Outcome};
 pub use doc::Doc;
+pub use draw::draw;
+pub use navigate::navigate;
+pub use screen::Screen;

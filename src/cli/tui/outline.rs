@@ -141,6 +141,12 @@ impl Outline {
         self.item_of.get(record as usize).copied().filter(|&at| at != NONE)
     }
 
+    /// Whether the item shows its records when it is opened: one record is shown as it is.
+    pub fn opens(&self, at: ItemIx) -> bool {
+        let item = self.item(at);
+        item.kind.opens() && item.to - item.from > 1
+    }
+
     /// Whether branches leave below the item.
     pub fn is_branch_point(&self, at: ItemIx) -> bool {
         let run = self.run_of(at);

@@ -205,7 +205,7 @@ fn check(t: &Transcript, outline: &Outline) {
 }
 
 fn members(outline: &Outline) -> impl Fn(ItemIx) -> u32 + '_ {
-    |item| if outline.item(item).kind.opens() { outline.records(item).len() as u32 } else { 0 }
+    |item| if outline.opens(item) { outline.records(item).len() as u32 } else { 0 }
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     doc::{Doc, Mark},
-    outline::{ItemIx, Kind},
+    outline::{ItemIx, Kind, Outline},
     page::Row,
 };
 use crate::{
@@ -78,26 +78,34 @@ pub struct Words {
 /// # Errors
 /// What the file system says.
 pub fn words(doc: &Doc, row: Row) -> io::Result<Words> {
+    let (role, text) = text(doc, row)?;
+    Ok(Words { role, preview: preview(&text) })
+}
+
+/// Whose a row is, and what it says, neither cut nor cleaned.
+///
+/// # Errors
+/// What the file system says.
+pub fn text(doc: &Doc, row: Row) -> io::Result<(Role, String)> {
     let records = doc.outline.records(row.item);
     if row.member > 0 {
         return match records.get(row.member as usize - 1) {
-            Some(&record) => record_words(doc, record),
-            None => Ok(Words { role: Role::System, preview: String::new() }),
+            Some(&record) => record_text(doc, record),
+            None => Ok((Role::System, String::new())),
         };
     }
-    let (role, text) = match doc.outline.item(row.item).kind {
+    Ok(match doc.outline.item(row.item).kind {
         Kind::User => (Role::User, message(doc, records)?),
         Kind::Assistant => (Role::Assistant, message(doc, records)?),
         Kind::Event => (Role::System, event(doc, records)?),
         Kind::Tools => (Role::Tool, tools(doc, records)?),
         Kind::Notes => (Role::System, notes(doc, records)?),
         Kind::Sidechain | Kind::Agent(_) => (Role::Sidechain, sidechain(doc, records)?),
-    };
-    Ok(Words { role, preview: preview(&text) })
+    })
 }
 
 /// One record of an opened group.
-fn record_words(doc: &Doc, record: RecordIx) -> io::Result<Words> {
+fn record_text(doc: &Doc, record: RecordIx) -> io::Result<(Role, String)> {
     let view = doc.view(record)?;
     let r = doc.transcript().record(record);
     let calls = calls(&view);
@@ -125,7 +133,7 @@ fn record_words(doc: &Doc, record: RecordIx) -> io::Result<Words> {
         RecordKind::System | RecordKind::Other => (Role::System, note(doc, &view)),
     };
     let hidden = doc.redact && matches!(role, Role::User | Role::Assistant);
-    Ok(Words { role, preview: if hidden { LEFT_OUT.to_owned() } else { preview(&text) } })
+    Ok((role, if hidden { LEFT_OUT.to_owned() } else { text }))
 }
 
 /// The first text of a message's records that is not blank.
@@ -389,43 +397,34 @@ pub fn marks(doc: &Doc, item: ItemIx, columns: usize) -> String {
     String::new()
 }
 
-/// The lines that lead to a row: how it hangs below the branch points above it. At most `levels` of them, the nearest;
-/// what is left out on the left is shown as `..`.
-pub fn guides(doc: &Doc, row: Row, levels: usize) -> String {
-    let runs = doc.outline.runs();
-    let item = doc.outline.item(row.item);
+/// The lines that lead to a row: how it hangs below the branch points above it. Levels above `from` are left out, which
+/// is shown as `..`.
+pub fn guides(outline: &Outline, row: Row, from: u32) -> String {
+    let runs = outline.runs();
+    let mut run = runs[outline.item(row.item).run as usize];
+    let mut begins = run.from == row.item && row.member == 0;
     let mut parts = Vec::new();
-    let mut run = runs[item.run as usize];
-    let begins = run.from == row.item && row.member == 0;
-    let mut first = true;
-    loop {
-        if parts.len() == levels {
-            parts.push(if run.depth > 0 { ".. " } else { "" });
-            break;
-        }
-        let Some(parent) = run.parent else {
-            // Several beginnings: each is told from the end of the one above it.
-            let several = doc.outline.has_several_roots();
-            parts.push(match (first && begins, several) {
-                (_, false) => "",
-                (true, true) => "┌─ ",
-                (false, true) => "│  ",
-            });
-            break;
-        };
-        parts.push(match (first && begins, run.last) {
+    while let Some(parent) = run.parent.filter(|_| run.depth > from) {
+        parts.push(match (begins, run.last) {
             (true, false) => "├─ ",
             (true, true) => "└─ ",
             (false, false) => "│  ",
             (false, true) => "   ",
         });
-        first = false;
+        begins = false;
         run = runs[parent as usize];
     }
+    // Several beginnings: each is told from the end of the one above it.
+    parts.push(match (run.depth > 0 || from > 0, outline.has_several_roots(), begins) {
+        (true, ..) => ".. ",
+        (_, false, _) => "",
+        (_, true, true) => "┌─ ",
+        (_, true, false) => "│  ",
+    });
     parts.reverse();
     let mut out = parts.concat();
     if row.member > 0 {
-        let last = row.member as usize == doc.outline.records(row.item).len();
+        let last = row.member as usize == outline.records(row.item).len();
         out += if last { "  ╰ " } else { "  │ " };
     }
     out

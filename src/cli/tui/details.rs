@@ -1,0 +1,203 @@
+//! All that a row stands for, as lines of text: time, id, marks, and the full text.
+
+use std::io;
+
+use serde_json::Value;
+
+use super::{doc::Doc, page::Row, words};
+use crate::{
+    cli::text::{clean, width},
+    dialect::Part,
+    record::RecordKind,
+    transcript::RecordIx,
+};
+
+/// More bytes of text than this are not shown; the end says how to see them.
+const MOST: usize = 256 * 1024;
+/// More records of one row than this are not shown.
+const MOST_RECORDS: usize = 200;
+
+/// One line: what kind it is, and its text, not cleaned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// About the record.
+    Head(String),
+    /// What the record holds.
+    Text(String),
+    /// Of tools, and what the model thought.
+    Aside(String),
+}
+
+/// What a row stands for.
+///
+/// # Errors
+/// What the file system says.
+pub fn details(doc: &Doc, row: Row) -> io::Result<Vec<Line>> {
+    let all = doc.outline.records(row.item);
+    let records = match row.member {
+        0 => all,
+        n => all.get(n as usize - 1..n as usize).unwrap_or_default(),
+    };
+    let mut out = Vec::new();
+    let marks: Vec<String> = doc.marks(row.item).iter().map(|mark| words::mark(mark, false)).collect();
+    if !marks.is_empty() && row.member == 0 {
+        out.push(Line::Head(marks.join(", ")));
+    }
+    let mut room = MOST;
+    for (number, &record) in records.iter().enumerate() {
+        if number == MOST_RECORDS || room == 0 {
+            out.push(Line::Head(format!(
+                "{} more records: open the row to see them",
+                records.len() - number
+            )));
+            break;
+        }
+        if number > 0 {
+            out.push(Line::Text(String::new()));
+        }
+        one(doc, record, &mut room, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn one(doc: &Doc, record: RecordIx, room: &mut usize, out: &mut Vec<Line>) -> io::Result<()> {
+    let view = doc.view(record)?;
+    let r = doc.transcript().record(record);
+    let kind = match r.kind {
+        RecordKind::User => "user",
+        RecordKind::Assistant => "assistant",
+        RecordKind::ToolResult => "tool result",
+        RecordKind::System => "system",
+        RecordKind::Other => "other",
+    };
+    let note = view.note.as_deref().map(|note| note.split(':').next().unwrap_or_default());
+    let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
+    let at = view.timestamp.as_deref().map_or_else(String::new, |t| format!(", {}", time(t)));
+    out.push(Line::Head(format!("{kind}{note}{at}, line {}", r.line)));
+    out.push(Line::Head(doc.id(record).to_string()));
+    if doc.redact {
+        out.push(Line::Aside("(text left out)".to_owned()));
+        return Ok(());
+    }
+    if let Some(title) = view.note.as_deref().and_then(|note| note.strip_prefix("title: ")) {
+        out.push(Line::Text(title.to_owned()));
+    }
+    for part in &view.parts {
+        match part {
+            Part::Text(text) => lines(text, "", Line::Text, room, out),
+            Part::Thought(text) => lines(text, "(thinking) ", Line::Aside, room, out),
+            Part::Call { name, input } => {
+                lines(&pretty(input), &format!("-> {name} "), Line::Aside, room, out);
+            }
+            Part::Result(text) => lines(text, "<- ", Line::Aside, room, out),
+            Part::Image => out.push(Line::Aside("[image]".to_owned())),
+            Part::Binary => out.push(Line::Aside("[binary content]".to_owned())),
+        }
+    }
+    Ok(())
+}
+
+/// A time as it is read most easily; as it stands where it is none.
+fn time(text: &str) -> String {
+    match text.parse::<jiff::Timestamp>() {
+        Ok(t) => t.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}
+
+fn pretty(input: &str) -> String {
+    match serde_json::from_str::<Value>(input) {
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
+        Err(_) => input.to_owned(),
+    }
+}
+
+fn lines(text: &str, begin: &str, kind: fn(String) -> Line, room: &mut usize, out: &mut Vec<Line>) {
+    let mut begin = begin;
+    for line in text.lines() {
+        let line =
+            &line[..(0..=line.len().min(*room)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0)];
+        *room -= line.len().max(1).min(*room);
+        out.push(kind(format!("{begin}{line}")));
+        begin = "";
+        if *room == 0 {
+            out.push(Line::Head(format!("{} KiB and more: the rest is not shown", MOST / 1024)));
+            return;
+        }
+    }
+}
+
+/// The lines broken to a width, cleaned. A word that is wider is cut.
+pub fn wrap(lines: &[Line], columns: usize) -> Vec<Line> {
+    let mut out = Vec::new();
+    for line in lines {
+        let (text, kind): (_, fn(String) -> Line) = match line {
+            Line::Head(text) => (text, Line::Head),
+            Line::Text(text) => (text, Line::Text),
+            Line::Aside(text) => (text, Line::Aside),
+        };
+        broken(&clean(&text.replace('\t', "    ")), columns.max(4))
+            .into_iter()
+            .for_each(|l| out.push(kind(l)));
+    }
+    out
+}
+
+fn broken(text: &str, columns: usize) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut line = String::new();
+    let mut used = 0;
+    // Where the line may be broken: behind its last blank.
+    let mut blank = None;
+    for c in text.chars() {
+        let wide = width(c.encode_utf8(&mut [0; 4]));
+        if used + wide > columns {
+            let rest = match blank {
+                Some(at) if c != ' ' => line.split_off(at),
+                _ => String::new(),
+            };
+            out.push(line.trim_end().to_owned());
+            used = width(&rest);
+            line = rest;
+            blank = None;
+            if c == ' ' {
+                continue;
+            }
+        }
+        line.push(c);
+        used += wide;
+        if c == ' ' {
+            blank = Some(line.len());
+        }
+    }
+    out.push(line);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lines_break_at_blanks() {
+        assert_eq!(broken("the quick brown fox", 10), ["the quick", "brown fox"]);
+        assert_eq!(broken("    indented text", 12), ["    indented", "text"]);
+        assert_eq!(broken("abcdefghijkl", 5), ["abcde", "fghij", "kl"]);
+        assert_eq!(broken("", 5), [""]);
+        assert_eq!(broken("東京都の天気", 5), ["東京", "都の", "天気"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_too_wide_and_no_word_is_lost(text in "[a-c \u{6771}]{0,60}", columns in 4usize..20) {
+            let lines = broken(&text, columns);
+            for line in &lines {
+                prop_assert!(width(line) <= columns, "{line:?}");
+            }
+            let solid = |text: &str| text.split_whitespace().collect::<String>();
+            prop_assert_eq!(solid(&lines.concat()), solid(&text));
+        }
+    }
+}
