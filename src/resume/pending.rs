@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::{
+    dialect::Dialect,
     record::{RecordId, RecordKind, Turn, is_hazard},
     refusal::{Refusal, Result},
     resume::{Answer, Host, operation::Operation, pipeline::Decided, seed::Plan},
@@ -15,7 +16,7 @@ use crate::{
         operations::{self, Claim},
     },
     topology::Inspection,
-    transcript::Source,
+    transcript::{Flags, Record, Source, Transcript},
 };
 
 /// `blake3:<hex>` of the first `bytes` bytes; none if there are not so many.
@@ -50,13 +51,19 @@ pub(super) fn claim(
         ledger: decided.session.context.ledger.path().display().to_string(),
         transcript: decided.session.snapshot.path.display().to_string(),
     };
-    // A claim that is there belongs to an operation that counts as never made, or is ours already.
-    match operations::claim(host.state.root(), &operation.id, &claim)? {
-        operations::Claimed::New | operations::Claimed::Same => Ok(()),
-        operations::Claimed::Other(_) => operations::replace_claim(host.state.root(), &operation.id, &claim),
-    }?;
+    make_claim(host, &claim)?;
     crate::store::faults::point("claimed")
         .map_err(crate::refusal::Error::io("use", &decided.session.snapshot.path))
+}
+
+/// Claims an operation id. A claim that is there belongs to an operation that counts as never made, or is ours already.
+pub(super) fn make_claim(host: &Host<'_>, claim: &Claim) -> Result<()> {
+    match operations::claim(host.state.root(), &claim.operation_id, claim)? {
+        operations::Claimed::New | operations::Claimed::Same => Ok(()),
+        operations::Claimed::Other(_) => {
+            operations::replace_claim(host.state.root(), &claim.operation_id, claim)
+        }
+    }
 }
 
 /// The pending entry: everything that is needed to finish or to disown the seed.
@@ -100,11 +107,16 @@ pub(super) fn body(host: &Host<'_>, operation: &Operation, decided: &Decided, pl
 
 /// A later entry of the same operation: what identifies it, and nothing that the pending entry has.
 pub(super) fn later(pending: &Body, state: State) -> Body {
+    empty(&pending.operation_id, &pending.request_digest, state, &pending.transcript)
+}
+
+/// What every entry has.
+pub(super) fn empty(operation_id: &str, request_digest: &str, state: State, transcript: &str) -> Body {
     Body {
-        operation_id: pending.operation_id.clone(),
-        request_digest: pending.request_digest.clone(),
+        operation_id: operation_id.to_owned(),
+        request_digest: request_digest.to_owned(),
         state,
-        transcript: pending.transcript.clone(),
+        transcript: transcript.to_owned(),
         snapshot: None,
         offered: None,
         verdict: None,
@@ -160,15 +172,15 @@ pub(super) fn turn_warning(inspection: &Inspection, leaf: &RecordId) -> Option<S
 }
 
 /// A title that tells a twin from its parent: the parent's title or first prompt, and the leaf.
-pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
-    use crate::transcript::Flags;
-    let session = &decided.session;
-    let t = &session.snapshot.transcript;
-    let dialect = session.dialect();
-    let decode = |record: &crate::transcript::Record| -> io::Result<_> {
-        Ok(dialect.decode(&session.snapshot.bytes(record.span)?))
-    };
-    let mut base = dialect.title(t, &session.snapshot)?;
+pub(super) fn twin_title(
+    dialect: &dyn Dialect,
+    t: &Transcript,
+    source: &dyn Source,
+    session_id: &str,
+    leaf: &RecordId,
+) -> io::Result<String> {
+    let decode = |record: &Record| -> io::Result<_> { Ok(dialect.decode(&source.bytes(record.span)?)) };
+    let mut base = dialect.title(t, source)?;
     if base.is_none() {
         let first = t.records.iter().find(|r| r.kind == RecordKind::User && !r.flags.has(Flags::SYNTHETIC));
         base = match first {
@@ -176,7 +188,7 @@ pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
             None => None,
         };
     }
-    let base = base.unwrap_or_else(|| session.inspection.session_id.clone());
+    let base = base.unwrap_or_else(|| session_id.to_owned());
     // It goes to the client's list of sessions, which may print it as it is.
     let base: String = base.chars().map(|c| if is_hazard(c) { ' ' } else { c }).collect();
     let base = base.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -185,7 +197,7 @@ pub(super) fn twin_title(decided: &Decided) -> io::Result<String> {
         Some(at) if base.ends_with(')') => &base[..at],
         _ => base.as_str(),
     };
-    let short: String = decided.choice.leaf.as_str().chars().take(8).collect();
+    let short: String = leaf.as_str().chars().take(8).collect();
     let base: String = base.chars().take(80).collect();
     Ok(format!("{base} (branch {short})"))
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    dialect::{AnchorSpec, Client, ForkReport, ForkSpec, derived_uuid},
+    dialect::{self, AnchorSpec, Client, ForkReport, ForkSpec, derived_uuid},
     record::{Agent, RecordId},
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{
@@ -32,6 +32,7 @@ use crate::{
         snapshot::{Growth, Snapshot},
         writer::{Appender, raced},
     },
+    topology::Chain,
     transcript::{Appended, Source, Transcript},
 };
 
@@ -116,7 +117,7 @@ pub(super) fn plan(
     };
     let mut standing = None;
     match decided.mode {
-        SeedMode::Fork => plan_fork(host, operation_id, decided, &mut record),
+        SeedMode::Fork => name_child(host, session.target.agent, path, operation_id, &mut record),
         SeedMode::InPlace => {
             standing = stands(session, request, &decided.chain)?;
             plan_in_place(request, host, operation_id, decided, (standing.as_ref(), &expected), &mut record)?;
@@ -143,12 +144,18 @@ pub(super) fn lock_owner(agent: Agent, session_id: &str, operation_id: &str) -> 
     derived_uuid("lock", agent, session_id, operation_id)
 }
 
-fn plan_fork(host: &Host<'_>, operation_id: &str, decided: &Decided, record: &mut SeedRecord) {
-    let path = &decided.session.snapshot.path;
-    let child = derived_uuid("fork", decided.session.target.agent, &record.session_id, operation_id);
+/// Gives a fork the names of its child; `record` has those of its source.
+pub(super) fn name_child(
+    host: &Host<'_>,
+    agent: Agent,
+    path: &Path,
+    operation_id: &str,
+    record: &mut SeedRecord,
+) {
+    let child = derived_uuid("fork", agent, &record.session_id, operation_id);
     let file = path.with_file_name(format!("{child}.jsonl"));
     record.temporary = Some(path.with_file_name(temporary_name(&child)).display().to_string());
-    let backups = Backups::of(decided.session.target.agent, &file, &child, host.qwen);
+    let backups = Backups::of(agent, &file, &child, host.qwen);
     record.backups = backups.and_then(|b| b.folder().ok()).map(|p| p.display().to_string());
     record.transcript = file.display().to_string();
     record.session_id = child;
@@ -258,9 +265,10 @@ pub(super) fn rehearse(
         return Ok(report(plan, None, false));
     }
     let mut file = crate::store::atomic::unnamed()?;
-    let mut fork = write_fork(request, host, operation_id, decided, plan, &mut file)?;
+    let child = child_of(request, operation_id, decided, plan);
+    let mut fork = child.write(host, &mut file)?;
     let source = FileSource::of(file, Path::new("(rehearsal)"))?;
-    fork.tail = confirm(request, decided, plan, &source, Path::new("(rehearsal)"))?.tail.to_string();
+    fork.tail = child.confirm(&source, Path::new("(rehearsal)"))?.tail.to_string();
     Ok(report(plan, Some(&fork), false))
 }
 
@@ -273,7 +281,15 @@ pub(super) fn perform(
     plan: &Plan,
 ) -> Result<Seeded> {
     match plan.record.mode {
-        SeedMode::Fork => fork(request, host, operation_id, decided, plan),
+        SeedMode::Fork => {
+            let session = &decided.session;
+            let (written, grew) = child_of(request, operation_id, decided, plan).publish(host, || {
+                session.lease.verify()?;
+                session.snapshot.check(Growth::AllowAtEnd)
+            })?;
+            let report = report(plan, Some(&written), grew);
+            Ok(Seeded { report, agent_lease: None, appender: None })
+        }
         SeedMode::InPlace => in_place(request, host, decided, plan),
         SeedMode::None => {
             let mut seeded = Seeded { report: report(plan, None, false), agent_lease: None, appender: None };
@@ -305,121 +321,134 @@ fn report(plan: &Plan, fork: Option<&ForkReport>, source_grew: bool) -> SeedRepo
     }
 }
 
-fn write_fork(
-    request: &Request,
-    host: &Host<'_>,
-    operation_id: &str,
-    decided: &Decided,
-    plan: &Plan,
-    out: &mut dyn std::io::Write,
-) -> Result<ForkReport> {
+/// The child of a fork, fixed and not yet written.
+pub(super) struct Child<'a> {
+    pub agent: Agent,
+    /// The source, as far as the child is made from it.
+    pub snapshot: &'a Snapshot,
+    /// The source's session id.
+    pub session_id: &'a str,
+    pub chain: &'a Chain,
+    pub leaf: &'a RecordId,
+    /// The history that the client must come to.
+    pub expected: &'a [RecordId],
+    pub client: Client,
+    pub record: &'a SeedRecord,
+    pub operation_id: &'a str,
+}
+
+fn child_of<'a>(request: &Request, operation_id: &'a str, decided: &'a Decided, plan: &'a Plan) -> Child<'a> {
     let session = &decided.session;
-    let path = &session.snapshot.path;
-    let spec = ForkSpec {
-        session_id: plan.record.session_id.clone(),
-        title: Some(pending::twin_title(decided).map_err(Error::io("read", path))?),
-        now: host.now(),
-        operation_id: operation_id.to_owned(),
-        version: client_of(request, &session.snapshot.transcript).version,
-    };
-    let mut out = BufWriter::with_capacity(256 * 1024, out);
-    let written = session.dialect().write_fork(
-        &session.snapshot.transcript,
-        &session.snapshot,
-        &decided.chain.chain,
-        &spec,
-        &mut out,
-    );
-    let written = written.and_then(|report| std::io::Write::flush(&mut out).map(|()| report));
-    written.map_err(Error::io("write", Path::new(&plan.record.transcript)))
-}
-
-/// The client simulation over the final bytes, read anew.
-fn confirm(
-    request: &Request,
-    decided: &Decided,
-    plan: &Plan,
-    bytes: &dyn Source,
-    path: &Path,
-) -> Result<Landing> {
-    // A fork that begins below a gap has no gap: its first record is a root.
-    let client = client_of(request, &decided.session.snapshot.transcript);
-    let landed = chain::land(decided.session.dialect(), bytes, &client, &plan.expected, false)
-        .map_err(Error::io("read", path))?;
-    landed.map_err(|why| chain::unreachable(&decided.choice.leaf, &why).into())
-}
-
-fn fork(
-    request: &Request,
-    host: &Host<'_>,
-    operation_id: &str,
-    decided: &Decided,
-    plan: &Plan,
-) -> Result<Seeded> {
-    let path = &decided.session.snapshot.path;
-    let dir = path.parent().expect("BUG: a canonical file has a parent");
-    let child = &plan.record.session_id;
-    // Before anything of that name is touched: it may be in use, if the operation was forgotten (pruned, or another
-    // state directory).
-    if file::exists(Path::new(&plan.record.transcript)) {
-        return Err(already_there(operation_id, Path::new(&plan.record.transcript)).into());
+    Child {
+        agent: session.target.agent,
+        snapshot: &session.snapshot,
+        session_id: &session.inspection.session_id,
+        chain: &decided.chain.chain,
+        leaf: &decided.choice.leaf,
+        expected: &plan.expected,
+        client: client_of(request, &session.snapshot.transcript),
+        record: &plan.record,
+        operation_id,
     }
-    // A crash of an earlier try of this operation may have left it.
-    crate::store::atomic::remove_if_there(&dir.join(temporary_name(child)))?;
-    let mut staged = Staged::create(dir, &temporary_name(child))?;
-    let mut written = write_fork(request, host, operation_id, decided, plan, &mut staged)?;
-    faults::halfway("fork-half", b"", |_| {
-        let file = staged.file();
-        file.set_len(file.metadata()?.len() / 2)
-    })
-    .map_err(Error::io("write", staged.path()))?;
-    staged.finish()?;
-    fault("fork-staged", path)?;
-    let source = FileSource::open(staged.path())?;
-    written.tail = confirm(request, decided, plan, &source, staged.path())?.tail.to_string();
-    let copied = copy_sidecars(host, decided, plan, &written.backups)?;
-    copied.notes.iter().for_each(|note| host.note(note));
-    fault("fork-backups", path)?;
-    let published = (|| {
-        decided.session.lease.verify()?;
-        let grew = decided.session.snapshot.check(Growth::AllowAtEnd)?;
-        match staged.publish(&format!("{child}.jsonl"))? {
-            PublishOutcome::Published(_) => Ok(grew),
-            PublishOutcome::Exists(file) => Err(already_there(operation_id, &file).into()),
+}
+
+impl Child<'_> {
+    fn write(&self, host: &Host<'_>, out: &mut dyn std::io::Write) -> Result<ForkReport> {
+        let (snapshot, dialect) = (self.snapshot, dialect::of(self.agent));
+        let t = &snapshot.transcript;
+        let title = pending::twin_title(dialect, t, snapshot, self.session_id, self.leaf)
+            .map_err(Error::io("read", &snapshot.path))?;
+        let spec = ForkSpec {
+            session_id: self.record.session_id.clone(),
+            title: Some(title),
+            now: host.now(),
+            operation_id: self.operation_id.to_owned(),
+            version: self.client.version.clone(),
+        };
+        let mut out = BufWriter::with_capacity(256 * 1024, out);
+        let written = dialect.write_fork(t, snapshot, self.chain, &spec, &mut out);
+        let written = written.and_then(|report| std::io::Write::flush(&mut out).map(|()| report));
+        written.map_err(Error::io("write", Path::new(&self.record.transcript)))
+    }
+
+    /// The client simulation over the final bytes, read anew.
+    fn confirm(&self, bytes: &dyn Source, path: &Path) -> Result<Landing> {
+        // A fork that begins below a gap has no gap: its first record is a root.
+        let landed = chain::land(dialect::of(self.agent), bytes, &self.client, self.expected, false)
+            .map_err(Error::io("read", path))?;
+        landed.map_err(|why| chain::unreachable(self.leaf, &why).into())
+    }
+
+    /// Writes it under a temporary name, proves it by the client simulation, and gives it its own name. `check` runs
+    /// right before that, and says whether the source has grown.
+    pub(super) fn publish(
+        &self,
+        host: &Host<'_>,
+        check: impl FnOnce() -> Result<bool>,
+    ) -> Result<(ForkReport, bool)> {
+        let path = &self.snapshot.path;
+        let dir = path.parent().expect("BUG: a canonical file has a parent");
+        let child = &self.record.session_id;
+        // Before anything of that name is touched: it may be in use, if the operation was forgotten (pruned, or another
+        // state directory).
+        if file::exists(Path::new(&self.record.transcript)) {
+            return Err(already_there(self.operation_id, Path::new(&self.record.transcript)).into());
         }
-    })();
-    match published {
-        Ok(grew) => {
-            copied.keep();
-            Ok(Seeded { report: report(plan, Some(&written), grew), agent_lease: None, appender: None })
-        }
-        Err(error) => {
-            // A fault behind the link: the child is there, and recovery will find it whole.
-            if matches!(error, Error::Fault(_)) && file::exists(Path::new(&plan.record.transcript)) {
-                copied.keep();
+        // A crash of an earlier try of this operation may have left it.
+        crate::store::atomic::remove_if_there(&dir.join(temporary_name(child)))?;
+        let mut staged = Staged::create(dir, &temporary_name(child))?;
+        let mut written = self.write(host, &mut staged)?;
+        faults::halfway("fork-half", b"", |_| {
+            let file = staged.file();
+            file.set_len(file.metadata()?.len() / 2)
+        })
+        .map_err(Error::io("write", staged.path()))?;
+        staged.finish()?;
+        fault("fork-staged", path)?;
+        let source = FileSource::open(staged.path())?;
+        written.tail = self.confirm(&source, staged.path())?.tail.to_string();
+        let copied = self.copy_sidecars(host, &written.backups)?;
+        copied.notes.iter().for_each(|note| host.note(note));
+        fault("fork-backups", path)?;
+        let published = (|| {
+            let grew = check()?;
+            match staged.publish(&format!("{child}.jsonl"))? {
+                PublishOutcome::Published(_) => Ok(grew),
+                PublishOutcome::Exists(file) => Err(already_there(self.operation_id, &file).into()),
             }
-            Err(error)
+        })();
+        match published {
+            Ok(grew) => {
+                copied.keep();
+                Ok((written, grew))
+            }
+            Err(error) => {
+                // A fault behind the link: the child is there, and recovery will find it whole.
+                if matches!(error, Error::Fault(_)) && file::exists(Path::new(&self.record.transcript)) {
+                    copied.keep();
+                }
+                Err(error)
+            }
         }
     }
-}
 
-/// What the client needs beside a child to take back the changes of files that the child's records tell of.
-fn copy_sidecars(host: &Host<'_>, decided: &Decided, plan: &Plan, names: &[String]) -> Result<Copied> {
-    let (session, record) = (&decided.session, &plan.record);
-    let of = |path: &Path, id: &str| Backups::of(session.target.agent, path, id, host.qwen);
-    let from = of(&session.snapshot.path, &session.inspection.session_id);
-    let to = of(Path::new(&record.transcript), &record.session_id);
-    if let (Some(from), Some(to)) = (from, to) {
-        return copy_backups(&from, &to, names);
+    /// What the client needs beside a child to take back the changes of files that the child's records tell of.
+    fn copy_sidecars(&self, host: &Host<'_>, names: &[String]) -> Result<Copied> {
+        let of = |path: &Path, id: &str| Backups::of(self.agent, path, id, host.qwen);
+        let from = of(&self.snapshot.path, self.session_id);
+        let to = of(Path::new(&self.record.transcript), &self.record.session_id);
+        if let (Some(from), Some(to)) = (from, to) {
+            return copy_backups(&from, &to, names);
+        }
+        let mut copied = Copied::default();
+        if !names.is_empty() {
+            copied.notes.push(
+                "the transcript is not in its agent's folder; changes to files cannot be taken back in the child"
+                    .to_owned(),
+            );
+        }
+        Ok(copied)
     }
-    let mut copied = Copied::default();
-    if !names.is_empty() {
-        copied.notes.push(
-            "the transcript is not in its agent's folder; changes to files cannot be taken back in the child"
-                .to_owned(),
-        );
-    }
-    Ok(copied)
 }
 
 /// A file that has the child's name and is not known to be the child.
