@@ -72,7 +72,8 @@ impl<'a> Auditor<'a> {
 
     fn transcript(&mut self, transcript: &str, mut selections: Vec<Selection<'_>>) -> Result<()> {
         selections.sort_by_key(|s| s.closing.map(|c| c.seq));
-        let Some(last) = selections.last().map(|s| s.pending.seq) else { return Ok(()) };
+        // A fork at a turn or a record chooses nothing, so it supersedes nothing.
+        let last = selections.iter().rfind(|s| !s.is_cut()).map(|s| s.pending.seq);
         let replaced = self.replacements(transcript);
         let mut eras: BTreeMap<Option<u64>, Vec<Selection<'_>>> = BTreeMap::new();
         for selection in selections {
@@ -116,7 +117,7 @@ impl<'a> Auditor<'a> {
     }
 
     /// Selections whose source is found in one file.
-    fn era(&mut self, file: &Path, selections: &[Selection<'_>], last: u64) -> Result<()> {
+    fn era(&mut self, file: &Path, selections: &[Selection<'_>], last: Option<u64>) -> Result<()> {
         let lengths: BTreeSet<u64> = selections
             .iter()
             .flat_map(|s| [s.pending, first_attempt(self.read, s.pending)])
@@ -149,9 +150,33 @@ impl<'a> Auditor<'a> {
                 );
                 continue;
             }
-            if let Some(then) = evidence.then(&entry.body)? {
-                self.selection(selection, &then, evidence, entry.seq == last)?;
+            let Some(then) = evidence.then(&entry.body)? else { continue };
+            if selection.is_cut() {
+                self.cut(selection, &then)?;
+            } else {
+                self.selection(selection, &then, evidence, Some(entry.seq) == last)?;
             }
+        }
+        Ok(())
+    }
+
+    /// A fork at a turn or a record: its chain and its child.
+    fn cut(&mut self, selection: &Selection<'_>, then: &Then) -> Result<()> {
+        let entry = selection.pending;
+        let records = entry.body.snapshot.as_ref().map(|s| s.records);
+        if records != Some(then.t.records.len() as u64) {
+            let message = format!("the transcript had {} records there", then.t.records.len());
+            self.find("snapshot-differs", entry, message);
+        }
+        self.chain(entry, then);
+        // A child that somebody took up is theirs to remove.
+        let taken_up = !selection.later.is_empty();
+        match seed::check(self.ledger, &entry.body, then) {
+            Ok(None) => {}
+            Ok(Some(("seed-gone", why))) if taken_up => self.note("seed-gone", entry, why),
+            Ok(Some((code, why))) => self.find(code, entry, why),
+            Err(Error::Refusal(r)) => self.find("seed-differs", entry, r.message),
+            Err(fault) => return Err(fault),
         }
         Ok(())
     }
@@ -219,8 +244,8 @@ impl<'a> Auditor<'a> {
     }
 
     fn chain(&mut self, entry: &Entry, then: &Then) {
-        let (Some(seed), Some(verdict)) = (&entry.body.seed, &entry.body.verdict) else { return };
-        let Some(chain) = then.chain(&verdict.leaf_uuid) else {
+        let (Some(seed), Some(leaf)) = (&entry.body.seed, entry.body.leaf()) else { return };
+        let Some(chain) = then.chain(leaf) else {
             self.find("chain-differs", entry, "the chosen leaf is in no record of the transcript");
             return;
         };

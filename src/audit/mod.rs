@@ -25,6 +25,9 @@
 //! | `backup-changed` | the backup of a replaced transcript is not what was kept in it |
 //! | `not-followed` | what was appended since does not continue below the chosen leaf |
 //!
+//! A fork at a turn or a record (`fork`) is held to the bytes that it was made from, its chain and its child; it
+//! supersedes nothing.
+//!
 //! Notes: `followed`, `not-yet`, `superseded` (a later selection of the transcript was completed; what was appended
 //! is not judged, and a fork that is gone is a note as well), `transcript-gone`, `backup-gone`, `pending`.
 //!

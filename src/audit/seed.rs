@@ -21,15 +21,15 @@ pub(super) type Wrong = (&'static str, String);
 
 /// Checks the seed of a completed selection against the chain of its leaf, as the transcript was.
 pub(super) fn check(ledger: &Ledger, body: &Body, then: &Then) -> Result<Option<Wrong>> {
-    let (Some(seed), Some(verdict)) = (&body.seed, &body.verdict) else {
+    let (Some(seed), Some(leaf)) = (&body.seed, body.leaf()) else {
         return Ok(Some(("seed-differs", "the entry names no seed".to_owned())));
     };
     match seed.mode {
         SeedMode::None => Ok(None),
-        SeedMode::Fork => fork(ledger, body, seed, &verdict.leaf_uuid, then),
+        SeedMode::Fork => fork(ledger, body, seed, leaf, then),
         SeedMode::InPlace => match &seed.anchor {
             None => Ok(None),
-            Some(anchor) => in_place(ledger, body, anchor, &verdict.leaf_uuid, then),
+            Some(anchor) => in_place(ledger, body, anchor, leaf, then),
         },
     }
 }

@@ -99,6 +99,10 @@ pub enum Command {
     Find(FindArgs),
     /// Walk through the conversation as a tree.
     Tree(TreeArgs),
+    /// List the turns that one may fork at, each with its reason when one may not.
+    Targets(TargetsArgs),
+    /// Make an independent session of everything up to a turn or a record.
+    Fork(ForkArgs),
     /// Name a branch; an empty text removes the name.
     Label(LabelArgs),
     /// Put the client back on the branch it was on before the last in-place selection.
@@ -221,6 +225,50 @@ pub struct TreeArgs {
     /// Print what was chosen as JSON, and do nothing else.
     #[arg(long, conflicts_with = "print")]
     pub emit: bool,
+}
+
+/// `targets`.
+///
+/// That a turn ended is proved by the records of the session alone. The answer is the same while an agent writes the
+/// session, whoever owns it, and no lease is taken.
+#[derive(Clone, Debug, Args)]
+pub struct TargetsArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+}
+
+/// `fork`.
+///
+/// The source is not written and no lease of it is taken: an agent may be in the middle of another turn. Nothing is opened.
+/// A second call for the same place returns the child of the first until that one is acknowledged (`--ack`, or by
+/// resuming the child).
+#[derive(Clone, Debug, Args)]
+#[command(group(clap::ArgGroup::new("place").required(true).args(["turn", "at", "ack"])))]
+pub struct ForkArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    #[arg(conflicts_with = "ack")]
+    pub session: Option<String>,
+    /// At the end of this turn (`offshoot targets` lists them).
+    #[arg(long, value_name = "ID")]
+    pub turn: Option<String>,
+    /// At this record, which must not stand inside a round of tool calls.
+    #[arg(long, value_name = "ID")]
+    pub at: Option<String>,
+    /// Refuse unless the source is still what this anchor of `targets --json` describes.
+    #[arg(long, value_name = "ANCHOR", conflicts_with = "ack")]
+    pub expect: Option<String>,
+    /// The caller's retry key: 1 to 128 printable ASCII characters.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["new", "ack"])]
+    pub operation_id: Option<String>,
+    /// Make another child, even if nobody has taken up the last one.
+    #[arg(long, conflicts_with = "ack")]
+    pub new: bool,
+    /// Say that the child of this operation was taken up.
+    #[arg(long, value_name = "OPERATION")]
+    pub ack: Option<String>,
+    /// How long to wait while the same operation runs elsewhere.
+    #[arg(long, value_name = "DURATION", default_value = "0")]
+    pub wait: String,
 }
 
 /// `label`.

@@ -113,6 +113,7 @@ fn moment(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp> {
 /// transcript.
 fn state_name(read: &Read, selection: &crate::store::ledger::Selection<'_>) -> &'static str {
     let superseded = selection.is_completed()
+        && !selection.is_cut()
         && selection.state() != State::Replaced
         && read
             .latest_completed(&selection.pending.body.transcript)

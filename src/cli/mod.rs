@@ -21,6 +21,7 @@ mod chain;
 pub mod completions;
 mod demo;
 mod find;
+mod fork;
 mod host;
 mod inspect;
 mod label;
@@ -33,6 +34,7 @@ mod render;
 mod resume;
 pub mod session;
 mod sessions;
+mod targets;
 pub mod text;
 mod tree;
 mod truncate;
@@ -67,6 +69,8 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Chain(args) => chain::run(global, args),
         Command::Find(args) => find::run(global, args),
         Command::Tree(args) => tree::run(global, args),
+        Command::Targets(args) => targets::run(global, args),
+        Command::Fork(args) => fork::run(global, args),
         Command::Resume(args) => resume::run(global, args),
         Command::Label(args) => label::run(global, args),
         Command::Undo(args) => undo::run(global, args),

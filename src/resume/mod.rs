@@ -8,6 +8,7 @@ mod answer;
 mod body;
 mod chain;
 mod choose;
+mod fork;
 mod hold;
 mod inputs;
 mod observe;
@@ -17,6 +18,7 @@ mod pipeline;
 mod replace;
 mod seed;
 mod settle;
+mod targets;
 mod undo;
 mod write;
 
@@ -36,12 +38,14 @@ use crate::{
 pub use annotate::{Context as AnnotateContext, annotate, session_key};
 pub use answer::{Answer, Resumed, resume_command};
 pub use chain::{Landing, Seedable, land, seedable};
+pub use fork::{ForkAt, ForkRequest, Forked, acknowledge, fork};
 pub use hold::hold;
 pub use observe::observe;
 pub use pipeline::resume;
 pub use replace::{Agree, Replaced, RestoreRequest, TruncateRequest, restore, truncate};
 pub use seed::live_owner;
 pub use settle::{Settled, recover};
+pub use targets::targets;
 pub use write::{Acknowledgement, ResumedWriter};
 
 /// A transcript to resume.

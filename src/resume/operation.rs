@@ -39,6 +39,8 @@ pub(super) enum Earlier {
     Abandoned(Box<Recorded>),
     /// It was completed.
     Completed(Box<Answer>),
+    /// It was no resume.
+    Foreign,
 }
 
 /// A verdict to be performed again, and the snapshot that it was made for.
@@ -78,7 +80,7 @@ pub(super) fn begin(request: &Request, host: &Host<'_>) -> Result<Operation> {
     let request_digest = digest(request, resolved_leaf(request, recorded_leaf)?);
     if let Some(claim) = claim
         && !matches!(earlier, Earlier::Nothing)
-        && claim.request_digest != request_digest
+        && (claim.request_digest != request_digest || matches!(earlier, Earlier::Foreign))
     {
         return Err(Refusal::new(
             Code::OperationConflict,
@@ -96,6 +98,9 @@ fn look_back(host: &Host<'_>, id: &str, claim: Claim) -> Result<(Earlier, Option
     let read = ledger.read()?;
     let Some(selection) = read.operation(id) else { return Ok((Earlier::Nothing, None)) };
     let body = &selection.pending.body;
+    if body.cut.is_some() {
+        return Ok((Earlier::Foreign, None));
+    }
     let leaf = body.verdict.as_ref().map(|v| v.leaf_uuid.clone());
     let damaged = |what: &str| {
         Fault::new(

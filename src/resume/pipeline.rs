@@ -14,6 +14,7 @@ use crate::{
         answer,
         chain::{self, Seedable},
         choose::{Choice, choose},
+        fork,
         operation::{self, Earlier, Operation, Recorded},
         pending, seed, settle,
         write::{self, ResumedWriter},
@@ -76,7 +77,7 @@ pub fn resume(request: &Request, host: &mut Host<'_>) -> Result<Resumed> {
             let decided = decide_again(request, host, *recorded)?;
             perform(request, host, operation, decided)
         }
-        Earlier::Pending(_) => Err(Refusal::new(
+        Earlier::Pending(_) | Earlier::Foreign => Err(Refusal::new(
             Code::OperationInFlight,
             format!("operation `{}` could not be settled yet", operation.id),
         )
@@ -324,6 +325,7 @@ pub(super) fn perform(
     let result = answer_of(&operation.id, &decided, seeded.report.clone(), false);
     pending::complete(host, ledger, &body, &result)?;
     fault("completed", &decided)?;
+    fork::acknowledge_child(host, &decided.session.snapshot.path)?;
     finish(request, operation, decided, seeded.report.clone(), Some(seeded), false)
 }
 

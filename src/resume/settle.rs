@@ -16,6 +16,7 @@ use crate::{
         Answer, Host, Target, annotate,
         answer::{self, resume_command},
         chain::{self, Seedable},
+        fork,
         operation::NO_WAIT,
         pending, replace, seed,
     },
@@ -124,6 +125,12 @@ fn recover_one(host: &Host<'_>, ledger: &Ledger, body: Body) -> Result<Settled> 
     if !file::exists(path) {
         return settle_gone(host, ledger, &body);
     }
+    if body.cut.is_some() {
+        return match settle_cut(host, ledger, &body) {
+            Err(Error::Refusal(r)) => Ok(left(r.message)),
+            settled => settled,
+        };
+    }
     let options = LeaseOptions { state: host.state, wait: NO_WAIT, purpose: "recover", now: host.now() };
     let lease = match Lease::acquire(path, &options) {
         Ok(lease) => lease,
@@ -160,6 +167,11 @@ pub(super) fn settle_claim(host: &Host<'_>, claim: &Claim, wait: Duration) -> Re
     let path = Path::new(&body.transcript);
     if !file::exists(path) {
         return settle_gone(host, &ledger, body).map(drop);
+    }
+    if body.cut.is_some() {
+        let settled = settle_cut(host, &ledger, body)?;
+        host.note(settled.line());
+        return Ok(());
     }
     let options = LeaseOptions { state: host.state, wait, purpose: "recover", now: host.now() };
     let lease = Lease::acquire(path, &options)?;
@@ -294,7 +306,20 @@ fn remove_staged(host: &Host<'_>, agent: Agent, seed: &SeedRecord) -> Result<()>
     backups.map_or(Ok(()), |backups| remove_backups(&backups))
 }
 
+/// Settles a fork at a turn or a record. Nothing of it concerns the source, so no lease is needed.
+fn settle_cut(host: &Host<'_>, ledger: &Ledger, body: &Body) -> Result<Settled> {
+    let Some(seed) = &body.seed else {
+        return close(host, ledger, body, Found::Nothing("its entry names no seed".to_owned()));
+    };
+    let found = forked(host, ledger.agent(), body, seed)?;
+    faults::point("settle-found").map_err(Error::io("use", Path::new(&body.transcript)))?;
+    close(host, ledger, body, found)
+}
+
 fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Result<Settled> {
+    if body.cut.is_some() {
+        return settle_cut(host, ledger, body);
+    }
     if let (Some(owner), Some(place)) = (lock_owner_of(body), qwen::place_of(lease.transcript())) {
         qwen::recover_lock(&place, owner)?;
     }
@@ -335,7 +360,7 @@ fn recorded_chain(
     seed: &SeedRecord,
 ) -> Result<std::result::Result<(FileSource, Transcript, Seedable), String>> {
     let path = Path::new(&body.transcript);
-    let (Some(snapshot), Some(verdict)) = (&body.snapshot, &body.verdict) else {
+    let (Some(snapshot), Some(leaf)) = (&body.snapshot, body.leaf()) else {
         return Ok(Err("its entry names no snapshot".to_owned()));
     };
     let mut source = FileSource::open(path)?;
@@ -346,15 +371,9 @@ fn recorded_chain(
     source.truncate_to(snapshot.bytes);
     let dialect = dialect::of(agent);
     let t = dialect.read(&source).map_err(Error::io("read", path))?;
-    let chain = chain::seedable(
-        dialect,
-        &t,
-        &source,
-        &verdict.leaf_uuid,
-        !seed.gaps.is_empty(),
-        seed.mode == SeedMode::InPlace,
-    )
-    .map_err(Error::io("read", path))?;
+    let chain =
+        chain::seedable(dialect, &t, &source, leaf, !seed.gaps.is_empty(), seed.mode == SeedMode::InPlace)
+            .map_err(Error::io("read", path))?;
     Ok(match chain {
         Ok(chain) if chain.chain.digest(&t) == seed.chain_digest => Ok((source, t, chain)),
         Ok(_) => Err("the chain of the chosen leaf is another one".to_owned()),
@@ -483,10 +502,13 @@ fn read_up_to(source: &dyn Source, offset: u64, len: usize) -> std::io::Result<V
 fn close(host: &Host<'_>, ledger: &Ledger, body: &Body, found: Found) -> Result<Settled> {
     let (outcome, reason) = match found {
         Found::Whole(report, why) => {
-            let answer = recovered_answer(ledger.agent(), body, *report)?;
             let mut done = pending::later(body, State::Completed);
             done.recovered = Some(true);
-            done.result = Some(serde_json::to_value(&answer).expect("BUG: an answer is always JSON"));
+            done.result = Some(match fork::recovered_answer(ledger.agent(), body) {
+                Some(forked) => serde_json::to_value(&forked),
+                None => serde_json::to_value(&recovered_answer(ledger.agent(), body, *report)?),
+            })
+            .map(|answer| answer.expect("BUG: an answer is always JSON"));
             ledger.append(done, host.now())?;
             ("completed", why)
         }

@@ -103,6 +103,18 @@ pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
+/// The length of a file; none if nothing has its name.
+///
+/// # Errors
+/// `io`.
+pub fn length(path: &Path) -> Result<Option<u64>> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some(meta.len())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("inspect", path)(e)),
+    }
+}
+
 impl Source for FileSource {
     fn len(&self) -> u64 {
         self.len

@@ -183,6 +183,41 @@ pub fn release_claim(root: &Path, id: &str) -> Result<()> {
     }
 }
 
+fn child_path(root: &Path, child: &Path) -> PathBuf {
+    let name = blake3::hash(child.as_os_str().as_encoded_bytes()).to_hex();
+    root.join("ops").join(name.as_str()).with_extension("child")
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ChildFile {
+    schema: String,
+    operation_id: String,
+}
+
+const CHILD_SCHEMA: &str = "offshoot.child/1";
+
+/// Notes which operation makes a child, so that a resume of the child finds it. Under the operation's lock.
+///
+/// # Errors
+/// `io`, `unsafe-path`.
+pub fn note_child(root: &Path, child: &Path, operation_id: &str) -> Result<()> {
+    let file = ChildFile { schema: CHILD_SCHEMA.to_owned(), operation_id: operation_id.to_owned() };
+    let mut bytes = serde_json::to_vec(&file).expect("BUG: a note is always JSON");
+    bytes.push(b'\n');
+    private::publish(&child_path(root, child), &bytes, Clobber::Replace).map(drop)
+}
+
+/// The operation that made a session, if it was a fork at a turn or a record.
+///
+/// # Errors
+/// `io`, `unsafe-path`. A note that is none counts as absent: it only saves a caller an `--ack`.
+pub fn operation_of_child(root: &Path, child: &Path) -> Result<Option<String>> {
+    let Some(bytes) = private::read(&child_path(root, child))? else { return Ok(None) };
+    let file = serde_json::from_slice::<ChildFile>(&bytes).ok().filter(|f| f.schema == CHILD_SCHEMA);
+    Ok(file.map(|f| f.operation_id))
+}
+
 /// How the caller asked for a leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

@@ -129,7 +129,32 @@ impl Snapshot {
     /// # Errors
     /// `unsafe-path` for anything but a regular file; `snapshot-changed` if the file was cut while it was read; `io`.
     pub fn take(path: &Path, dialect: &dyn Dialect, digest: bool) -> Result<Snapshot> {
+        Snapshot::of(FileSource::open(path)?, path, dialect, digest)
+    }
+
+    /// Reads the file as if it ended after `bytes` bytes, with their digest.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::take`]; `snapshot-changed` if the file has not so many bytes, or no line ends there.
+    pub fn take_up_to(path: &Path, dialect: &dyn Dialect, bytes: u64) -> Result<Snapshot> {
         let mut source = FileSource::open(path)?;
+        source.truncate_to(bytes);
+        let snapshot = Snapshot::of(source, path, dialect, true)?;
+        if snapshot.opened.len < bytes {
+            return Err(snapshot.changed("was cut", snapshot.opened.len));
+        }
+        if snapshot.bytes != bytes {
+            return Err(snapshot.was_rewritten());
+        }
+        Ok(snapshot)
+    }
+
+    /// The refusal for bytes that are not what they were.
+    pub fn was_rewritten(&self) -> Error {
+        self.changed("was rewritten", self.opened.len)
+    }
+
+    fn of(mut source: FileSource, path: &Path, dialect: &dyn Dialect, digest: bool) -> Result<Snapshot> {
         let (device, inode) = identity(source.metadata());
         let opened = Times::of(source.metadata());
         let settled = opened.settled(SystemTime::now());

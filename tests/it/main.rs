@@ -34,6 +34,8 @@ mod crash_world;
 mod demo;
 #[cfg(unix)]
 mod foreign_files;
+#[cfg(unix)]
+mod fork;
 mod inspect_cli;
 mod lease;
 mod ledger;

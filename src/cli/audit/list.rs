@@ -17,7 +17,7 @@ use crate::{
     selection::{DecidedBy, DecidedKind, SeedMode},
     store::ledger::{
         Read, Selection,
-        entry::{Reason, ReplaceRecord},
+        entry::{CutRecord, Reason, ReplaceRecord},
         ledgers,
     },
 };
@@ -48,6 +48,9 @@ struct Row {
     state_at: String,
     leaf_uuid: Option<RecordId>,
     decided_by: Option<DecidedBy>,
+    /// Where a fork cuts, which chooses no leaf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut: Option<CutRecord>,
     seed: Option<Seed>,
     /// Of a truncate or a restore.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +134,8 @@ fn row(session: &str, read: &Read, selection: &Selection<'_>) -> Row {
         at: entry.at.clone(),
         state: state_name(read, selection),
         state_at: selection.last().at.clone(),
-        leaf_uuid: body.verdict.as_ref().map(|v| v.leaf_uuid.clone()),
+        leaf_uuid: body.leaf().cloned(),
+        cut: body.cut.clone(),
         decided_by: body.verdict.as_ref().map(|v| v.decided_by.clone()),
         seed: body.seed.as_ref().map(|s| Seed {
             mode: s.mode,
@@ -169,7 +173,8 @@ fn table(rows: &[Row], paint: Paint) -> String {
     for row in rows {
         let id = cut(&row.operation_id);
         let when = row.at.get(..16).unwrap_or(&row.at).replace('T', " ");
-        let by = row.decided_by.as_ref().map_or("-", |d| d.kind.name());
+        let by = row.decided_by.as_ref().map(|d| d.kind.name()).or(row.cut.as_ref().map(cut_by));
+        let by = by.unwrap_or("-");
         let seed = row.seed.as_ref().map(|s| s.mode.name());
         let seed = seed.or_else(|| row.replace.as_ref().map(|r| r.kind.name())).unwrap_or("-");
         let record = row.replace.as_ref().and_then(|r| r.record_uuid.as_ref());
@@ -182,6 +187,11 @@ fn table(rows: &[Row], paint: Paint) -> String {
         );
     }
     out
+}
+
+/// What a fork that chooses no leaf goes by.
+fn cut_by(cut: &CutRecord) -> &'static str {
+    if cut.turn_id.is_some() { "turn" } else { "record" }
 }
 
 /// The shortest length of at least 8 characters at which different ids differ.

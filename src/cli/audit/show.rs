@@ -176,6 +176,8 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
     let picked = body.client_pick.as_ref().and_then(|p| p.leaf_uuid.as_ref());
     match offered {
         None if body.replace.is_some() => {}
+        // A fork at a turn or a record chooses among no leaves.
+        None if body.cut.is_some() => {}
         None => line("  offered", "not recorded"),
         Some(leaves) => {
             for (ix, leaf) in leaves.iter().enumerate() {
@@ -226,6 +228,16 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
         line("  backup", &replace.backup);
         line("  before", &format!("{} bytes, {}", replace.old.bytes, replace.old.digest));
         line("  then", &format!("{} bytes, {}", replace.new.bytes, replace.new.digest));
+    }
+    if let Some(cut) = &body.cut {
+        match (&cut.turn_id, &cut.asked) {
+            (Some(turn), _) => {
+                let number = cut.turn_number.map(|n| format!(", number {n}")).unwrap_or_default();
+                line("  turn", &format!("{turn}{number}, boundary {}", cut.boundary));
+            }
+            (None, asked) => line("  record", asked.as_ref().unwrap_or(&cut.record).as_str()),
+        }
+        line("  cut at", cut.record.as_str());
     }
     if let Some(seed) = &body.seed {
         line("  seed", &format!("{} of {} records", seed.mode.name(), seed.chain));

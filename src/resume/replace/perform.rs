@@ -152,6 +152,7 @@ fn body(
         client_pick: None,
         who: Some(host.who.clone()),
         seed: None,
+        cut: None,
         followed: Vec::new(),
         replace: Some(plan.record.clone()),
         result: None,

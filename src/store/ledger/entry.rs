@@ -65,6 +65,9 @@ pub struct Body {
     /// `pending`: what is going to be written; `completed`: what was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<SeedRecord>,
+    /// `pending` of a fork at a turn or a record: where it cuts. Such an operation is no selection of a leaf.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CutRecord>,
     /// `pending`: sessions that were passed on the way to this one, the one that was named first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<String>,
@@ -83,6 +86,14 @@ pub struct Body {
     /// Set by recovery, where it closed the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<bool>,
+}
+
+impl Body {
+    /// The record that the seed ends with: the chosen leaf, or where a fork cuts.
+    pub fn leaf(&self) -> Option<&RecordId> {
+        let chosen = self.verdict.as_ref().map(|v| &v.leaf_uuid);
+        chosen.or_else(|| self.cut.as_ref().map(|cut| &cut.record))
+    }
 }
 
 /// Where an operation stands.
@@ -236,6 +247,25 @@ pub struct SeedRecord {
     /// Whether records are appended afterwards (`--write`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub write: bool,
+}
+
+/// Where a fork cuts its source. The snapshot of its entry ends there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CutRecord {
+    /// The turn that the child ends with; none where it was forked at a record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+    /// The turn's number among its source's, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_number: Option<u64>,
+    /// The record that was named; none where it was forked at a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<RecordId>,
+    /// The last record that the child has of its source.
+    pub record: RecordId,
+    /// The last position of what closed the turn; of a record the bytes up to its end.
+    pub boundary: u64,
 }
 
 /// The exact bytes of an anchor.

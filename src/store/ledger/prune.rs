@@ -65,7 +65,9 @@ fn first_kept(read: &Read, before: Timestamp) -> usize {
         let body = &selection.pending.body;
         if selection.is_pending() {
             needed.insert(&body.operation_id);
-        } else if let Some(closing) = selection.closing.filter(|c| c.body.state != State::Abandoned) {
+        } else if let Some(closing) =
+            selection.closing.filter(|c| c.body.state != State::Abandoned && !selection.is_cut())
+        {
             // A replacement is needed by `restore`, whatever was chosen since.
             let (at, replaced) = (closing.seq, closing.body.state == State::Replaced);
             let best = latest.entry((&body.transcript, replaced)).or_insert((at, &body.operation_id));

@@ -40,6 +40,11 @@ impl Selection<'_> {
         self.closing.is_none()
     }
 
+    /// Whether it is a fork at a turn or a record, which chooses no leaf of its source.
+    pub fn is_cut(&self) -> bool {
+        self.pending.body.cut.is_some()
+    }
+
     /// Its last entry.
     pub fn last(&self) -> &Entry {
         self.later.last().copied().or(self.closing).unwrap_or(self.pending)
@@ -82,11 +87,12 @@ impl Read {
         self.all_selections().into_iter().rev().find(|s| s.operation_id() == operation_id)
     }
 
-    /// The selection of this transcript that was completed last.
+    /// The selection of this transcript that was completed last. Forks at a turn or a record do not count: what
+    /// was chosen to go on with stays chosen.
     pub fn latest_completed(&self, transcript: &str) -> Option<Selection<'_>> {
         self.selections(transcript)
             .into_iter()
-            .filter(Selection::is_completed)
+            .filter(|s| s.is_completed() && !s.is_cut())
             .max_by_key(|s| s.closing.map(|c| c.seq))
     }
 

@@ -299,6 +299,13 @@ fn check_results(path: &Path, read: &Read, found: &mut Findings) {
             expected.push(("/seed/transcript", serde_json::to_value(&seed.transcript)));
             expected.push(("/seed/chain", serde_json::to_value(seed.chain)));
         }
+        if let (Some(cut), Some(seed)) = (&body.cut, &body.seed) {
+            expected.push(("/sessionId", serde_json::to_value(&seed.session_id)));
+            expected.push(("/transcript", serde_json::to_value(&seed.transcript)));
+            expected.push(("/record", serde_json::to_value(&cut.record)));
+            let turn = cut.turn_id.as_ref().map(|turn| ("/turnId", serde_json::to_value(turn)));
+            expected.extend(turn);
+        }
         for (pointer, value) in expected {
             let value = value.expect("BUG: parts of an entry are always JSON");
             // Older results may lack a member; none may contradict.

@@ -1,0 +1,76 @@
+//! `fork`: a child at a turn or a record, or the acknowledgement of one.
+
+use std::{path::Path, process::ExitCode};
+
+use super::{
+    args::{ForkArgs, Global},
+    host::{self, Outside},
+    output, session,
+    text::clean,
+};
+use crate::{
+    refusal::{Error, Result},
+    resume::{self, ForkAt, ForkRequest, Forked, Target},
+    store::signals,
+    turns::Anchor,
+};
+
+/// Runs it.
+pub fn run(global: &Global, args: &ForkArgs) -> Result<ExitCode> {
+    let wait = host::duration("--wait", &args.wait)?;
+    let expect = args.expect.as_deref().map(Anchor::parse).transpose()?;
+    let take_signals = || signals::install().map_err(Error::io("take signals of", Path::new("this process")));
+    if let Some(operation) = &args.ack {
+        let mut outside = Outside::open(global, None)?;
+        take_signals()?;
+        let forked = outside.with_host(|host| resume::acknowledge(operation, wait, host))?;
+        return say(global, &forked);
+    }
+    let at = match (&args.turn, &args.at) {
+        (Some(turn), _) => ForkAt::Turn(turn.clone()),
+        (None, at) => ForkAt::Record(at.clone().unwrap_or_default()),
+    };
+    let seen = session::glance(global, args.session.as_deref(), None)?;
+    let mut outside = Outside::open(global, Some(&seen.path))?;
+    let request = ForkRequest {
+        target: Target { agent: seen.agent, path: seen.path },
+        at,
+        expect,
+        operation_id: args.operation_id.clone(),
+        new: args.new,
+        wait,
+        client: seen.client,
+    };
+    take_signals()?;
+    let forked = outside.with_host(|host| resume::fork(&request, host))?;
+    say(global, &forked)
+}
+
+fn say(global: &Global, forked: &Forked) -> Result<ExitCode> {
+    forked.warnings.iter().for_each(|warning| output::warn(global, warning));
+    if global.json {
+        // What is for the ledger stays there.
+        output::json(&Forked { bytes: None, ..forked.clone() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let place = match (&forked.turn_id, forked.turn_number) {
+        (Some(turn), Some(number)) => format!("turn {number} (`{turn}`)"),
+        (Some(turn), None) => format!("turn `{turn}`"),
+        (None, _) => format!("record `{}`", forked.record),
+    };
+    let place = clean(&place);
+    let again = match (forked.acknowledged, forked.replayed) {
+        (true, _) => ", acknowledged",
+        (false, true) => ", made before",
+        (false, false) => "",
+    };
+    let text = format!(
+        "session {} ends with {place}{again}\n  file       {}\n  operation  {}\n  resume by  {}\n",
+        clean(&forked.session_id),
+        clean(&forked.transcript),
+        clean(&forked.operation_id),
+        clean(&forked.command.join(" ")),
+    );
+    output::text(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
