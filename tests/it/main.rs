@@ -36,6 +36,8 @@ mod demo;
 mod foreign_files;
 #[cfg(unix)]
 mod fork;
+#[cfg(unix)]
+mod fork_kills;
 mod inspect_cli;
 mod lease;
 mod ledger;
