@@ -5,7 +5,8 @@ use std::{io::IsTerminal, process::ExitCode};
 use serde::Serialize;
 
 use super::{
-    args::{Global, ReplaceArgs, ResumeArgs, SeedArg, TreeArgs, TruncateArgs},
+    args::{ForkArgs, Global, ReplaceArgs, ResumeArgs, SeedArg, TreeArgs, TruncateArgs},
+    fork,
     host::Outside,
     output::{self, Paint},
     prompt, resume,
@@ -68,7 +69,8 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     }
     let path = doc.opened.path.clone();
     let session = emitted_session(&doc);
-    let options = Options { color: Paint::stderr(global).is_on(), live: live(global, &doc)? };
+    let options =
+        Options { color: Paint::stderr(global).is_on(), emit: args.emit, live: live(global, &doc)? };
     // Nothing may be said while the screen is taken.
     let quiet = Global { quiet: true, ..global.clone() };
     let outcome = tui::navigate(doc, options, &|| {
@@ -119,31 +121,45 @@ fn print_choice(session: &Session, action: &str, record: Option<&RecordId>) -> R
 
 /// Does what was chosen, as the command would.
 fn act(global: &Global, file: &str, action: Action, record: RecordId) -> Result<ExitCode> {
-    let seed = match action {
-        Action::Fork => SeedArg::Fork,
-        Action::Resume => SeedArg::InPlace,
+    let (session, wait) = (Some(file.to_owned()), "0".to_owned());
+    match action {
+        Action::Fork => {
+            let at = Some(record.to_string());
+            let args = ForkArgs {
+                session,
+                turn: None,
+                at,
+                expect: None,
+                operation_id: None,
+                new: false,
+                ack: None,
+                wait,
+            };
+            fork::run(global, &args)
+        }
+        Action::Resume => {
+            let args = ResumeArgs {
+                session,
+                pick: false,
+                leaf: Some(record.to_string()),
+                policy: None,
+                seed: Some(SeedArg::InPlace),
+                write: false,
+                operation_id: None,
+                wait,
+                dry_run: false,
+                allow_gap: false,
+                no_follow: true,
+                command: Vec::new(),
+            };
+            resume::run(global, &args)
+        }
         Action::Overwrite => {
             // The navigator has asked already.
-            let how = ReplaceArgs { yes: true, operation_id: None, wait: "0".to_owned(), dry_run: false };
-            let args = TruncateArgs { session: Some(file.to_owned()), after: record.to_string(), how };
-            return truncate::run(global, &args);
+            let how = ReplaceArgs { yes: true, operation_id: None, wait, dry_run: false };
+            truncate::run(global, &TruncateArgs { session, after: record.to_string(), how })
         }
-    };
-    let args = ResumeArgs {
-        session: Some(file.to_owned()),
-        pick: false,
-        leaf: Some(record.to_string()),
-        policy: None,
-        seed: Some(seed),
-        write: false,
-        operation_id: None,
-        wait: "0".to_owned(),
-        dry_run: false,
-        allow_gap: false,
-        no_follow: true,
-        command: Vec::new(),
-    };
-    resume::run(global, &args)
+    }
 }
 
 fn warn_of_lines(global: &Global, doc: &Doc) {

@@ -36,8 +36,6 @@ mod demo;
 mod foreign_files;
 #[cfg(unix)]
 mod fork;
-#[cfg(unix)]
-mod fork_kills;
 mod inspect_cli;
 mod lease;
 mod ledger;
@@ -83,6 +81,7 @@ mod support;
 #[cfg(unix)]
 mod tree;
 mod tree_cli;
+mod tree_screen;
 mod truncate;
 mod truncate_random;
 #[allow(dead_code, reason = "each helper is used by some tests")]

@@ -216,7 +216,7 @@ fn two_rows_are_compared() {
     pty.wait_text("marked: = on another row compares");
     press(&mut pty, TAB, "ui_telemetry (leaf)");
     pty.send("=");
-    pty.wait_text("only on the way to the marked row: 1 prompts, 1 replies, 1 tool rounds");
+    pty.wait_text("only on the way to the marked row: 1 prompt, 1 reply, 1 tool round");
     pty.wait_text("only on the way to this row: 2 prompts, 2 replies, 2 tool rounds");
     pty.send(ESC);
     pty.wait_for("the tree", |s| marked(s).contains("ui_telemetry (leaf)"));
@@ -303,19 +303,65 @@ fn only_the_choice_goes_to_stdout() {
 }
 
 #[test]
-fn a_fork_of_a_leaf_is_made() {
+fn a_fork_is_made_at_a_leaf_and_at_a_reply() {
     let walk = Walk::new();
     let before = fs::read(&walk.file).unwrap();
-    let mut pty = walk.start(&["-q"], 100, 30);
-    press(&mut pty, TAB, "ui_telemetry (leaf)");
+    for (key, row, record) in [
+        (TAB, "ui_telemetry (leaf)", KEPT),
+        ("gjj", "The service answers 503", "e10427a3-6a74-4bb1-9433-6a68de7985b2"),
+    ] {
+        let mut pty = walk.start(&["-q"], 100, 30);
+        press(&mut pty, key, row);
+        pty.send("f");
+        pty.wait_text("Enter does it");
+        pty.send(ENTER);
+        let said = Walk::ends(pty, 0).screen.contents();
+        assert!(said.contains(&format!("ends with record `{record}`")), "{said}");
+        assert!(said.contains("qwen --resume "), "{said}");
+        assert_eq!(fs::read(&walk.file).unwrap(), before, "a fork leaves its source as it is");
+    }
+}
+
+#[test]
+fn only_the_end_of_a_branch_is_resumed_in_place() {
+    let walk = Walk::new();
+    let mut pty = walk.start(&[], 100, 30);
+    press(&mut pty, "gjj", "The service answers 503");
+    pty.send("r");
+    pty.wait_text("a session is resumed where a branch ends");
+    pty.send(ENTER);
+    pty.wait_for("the tree and why not", |s| {
+        let text = s.contents();
+        text.contains("? keys") && text.contains("from here it can be forked")
+    });
+    pty.send("q");
+    let _ = Walk::ends(pty, 0);
+}
+
+/// A Claude Code session in its place, which a running process has open.
+#[test]
+fn inside_a_live_agent_only_a_fork_is_offered() {
+    let env = TestEnv::new();
+    let id = "aaaaaaaa-0000-4000-8000-000000000001";
+    let case = fixture(&format!("cases/claude/s18-natural/{id}.jsonl"));
+    let file = env.write(&format!("home/.claude/projects/-w/{id}.jsonl"), fs::read(case).unwrap());
+    let owner = json!({"pid": std::process::id(), "sessionId": id, "cwd": "/w", "kind": "interactive"});
+    env.write(&format!("home/.claude/sessions/{}.json", std::process::id()), owner.to_string());
+    let before = fs::read(&file).unwrap();
+    let mut pty = Pty::spawn(&env.command(&["tree", &file]), 120, 30);
+    pty.wait_for("the tree", |s| marked(s).contains("pick"));
+    for key in ["o", "r"] {
+        pty.send(key);
+        pty.wait_text("open in a Claude Code session: only a fork is possible now");
+        pty.send(ENTER);
+        let command = if key == "o" { "offshoot truncate" } else { "offshoot resume" };
+        pty.wait_text(&format!("after it has ended, {command}"));
+    }
     pty.send("f");
     pty.wait_text("Enter does it");
     pty.send(ENTER);
-    let ended = Walk::ends(pty, 0);
-    assert!(ended.screen.contents().contains(&format!("leaf       {KEPT}")), "{}", ended.screen.contents());
-    assert_eq!(fs::read(&walk.file).unwrap(), before, "a fork leaves its source as it is");
-    let page = walk.env.run(&["tree", "--print", &walk.file]).code(0).stdout;
-    assert!(page.contains("(recorded, went on in "), "{page}");
+    let _ = Walk::ends(pty, 0);
+    assert_eq!(fs::read(&file).unwrap(), before);
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub enum Outcome {
 pub struct Options {
     /// Whether colours are used.
     pub color: bool,
+    /// Whether the choice is only said: any record can be chosen then.
+    pub emit: bool,
     /// The live agent that has the session open: only forks are possible then.
     pub live: Option<String>,
 }
@@ -440,7 +442,9 @@ impl App {
             let command = action.command(self.doc.opened.path.display(), &id);
             return Some(format!("the session is open in {agent}: after it has ended, {command}"));
         }
-        None
+        let inner = action == Action::Resume && !self.doc.ends_branch(self.row().item, record);
+        (inner && !self.options.emit)
+            .then(|| "a session is resumed where a branch ends; from here it can be forked".to_owned())
     }
 
     fn reader(&mut self, key: KeyEvent) -> Option<Outcome> {

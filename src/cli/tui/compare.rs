@@ -46,13 +46,14 @@ pub fn compare(doc: &Doc, a: ItemIx, b: ItemIx) -> Vec<Line> {
     }
     for (name, way, end) in [("the marked row", left, a), ("this row", right, b)] {
         out.push(Line::Text(String::new()));
-        let count = |kind| way.iter().filter(|&&item| doc.outline.item(item).kind == kind).count();
-        out.push(Line::Head(format!(
-            "only on the way to {name}: {} prompts, {} replies, {} tool rounds",
-            count(Kind::User),
-            count(Kind::Assistant),
-            count(Kind::Tools)
-        )));
+        let count = |kind, one: &str, many: &str| {
+            let n = way.iter().filter(|&&item| doc.outline.item(item).kind == kind).count();
+            format!("{n} {}", if n == 1 { one } else { many })
+        };
+        let prompts = count(Kind::User, "prompt", "prompts");
+        let replies = count(Kind::Assistant, "reply", "replies");
+        let tools = count(Kind::Tools, "tool round", "tool rounds");
+        out.push(Line::Head(format!("only on the way to {name}: {prompts}, {replies}, {tools}")));
         if let Some(record) = doc.target(end) {
             out.push(Line::Head(doc.id(record).to_string()));
         }

@@ -143,7 +143,10 @@ pub fn wrap(lines: &[Line], columns: usize) -> Vec<Line> {
     out
 }
 
+/// Lines after the first are indented as the first is, so that lists and code keep their form.
 fn broken(text: &str, columns: usize) -> Vec<String> {
+    let indent = text.len() - text.trim_start_matches(' ').len();
+    let indent = if indent <= columns / 2 { &text[..indent] } else { "" };
     let mut out = Vec::new();
     let mut line = String::new();
     let mut used = 0;
@@ -157,8 +160,8 @@ fn broken(text: &str, columns: usize) -> Vec<String> {
                 _ => String::new(),
             };
             out.push(line.trim_end().to_owned());
-            used = width(&rest);
-            line = rest;
+            line = format!("{indent}{rest}");
+            used = width(&line);
             blank = None;
             if c == ' ' {
                 continue;
@@ -166,7 +169,7 @@ fn broken(text: &str, columns: usize) -> Vec<String> {
         }
         line.push(c);
         used += wide;
-        if c == ' ' {
+        if c == ' ' && line.len() > indent.len() {
             blank = Some(line.len());
         }
     }
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn lines_break_at_blanks() {
         assert_eq!(broken("the quick brown fox", 10), ["the quick", "brown fox"]);
-        assert_eq!(broken("    indented text", 12), ["    indented", "text"]);
+        assert_eq!(broken("    indented text", 12), ["    indented", "    text"]);
         assert_eq!(broken("abcdefghijkl", 5), ["abcde", "fghij", "kl"]);
         assert_eq!(broken("", 5), [""]);
         assert_eq!(broken("東京都の天気", 5), ["東京", "都の", "天気"]);

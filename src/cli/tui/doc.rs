@@ -105,6 +105,14 @@ impl Doc {
         &self.leaves
     }
 
+    /// Whether a branch ends with a record of an item, bookkeeping behind it aside.
+    pub fn ends_branch(&self, item: ItemIx, record: RecordIx) -> bool {
+        let run = self.outline.run_of(item);
+        let from = self.leaves.partition_point(|(at, _)| *at < run.from);
+        let leaf = self.leaves[from..].iter().take_while(|(at, _)| *at <= item).last();
+        run.branches == 0 && leaf.is_some() && self.target(item) == Some(record)
+    }
+
     /// The item that the agent itself would continue at.
     pub fn pick(&self) -> Option<ItemIx> {
         let picked =

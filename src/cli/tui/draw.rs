@@ -80,7 +80,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
         Mode::Confirm => confirm(frame, app, look, body),
         _ => {}
     }
-    footer(frame, app, look, foot);
+    footer(frame, app, look, foot, area.height >= TEXT_FROM || area.width >= BESIDE_FROM);
 }
 
 /// Some rows of an area.
@@ -132,8 +132,12 @@ impl Look {
         self.colored(Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
+    /// Of one colour, whatever stands in it.
     fn bar(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        Style::new()
+            .fg(Color::Reset)
+            .add_modifier(Modifier::REVERSED)
+            .remove_modifier(Modifier::DIM | Modifier::UNDERLINED)
     }
 }
 
@@ -160,7 +164,11 @@ fn header(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
     let short = format!("{}  {agent}, {branches}", prompt::fit_id(session));
     let left = if width(&long) <= room { long } else { fit(&short, room) };
     let gap = " ".repeat(columns.saturating_sub(width(&left) + width(&place)));
-    let title = TextLine::styled(format!("{}{gap}{place}", clean(&left)), look.bar());
+    let title = TextLine::from(vec![
+        Span::styled(clean(&left), look.key()),
+        Span::raw(gap),
+        Span::styled(place, look.faint()),
+    ]);
     line(frame, area, 0, &title);
 }
 
@@ -258,7 +266,7 @@ fn reader(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect, lines: &
     if below > 0 && area.width > 24 {
         let more = format!(" {below} more lines ");
         let x = area.right() - more.len() as u16;
-        frame.buffer_mut().set_string(x, area.bottom() - 1, more, look.bar());
+        frame.buffer_mut().set_string(x, area.bottom() - 1, more, look.warning());
     }
 }
 
@@ -318,33 +326,39 @@ fn menu(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect, at: usize)
         let sign = if number == at { ">" } else { " " };
         lines.push(TextLine::styled(words::cut(&format!("{sign} {}", action.title()), room), style));
     }
-    if let Some(agent) = &app.options.live {
+    let why = match (&app.options.live, app.why_not(Action::ALL[at])) {
+        (Some(agent), _) => Some(format!("open in {agent}: only a fork is possible now")),
+        (None, why) => why,
+    };
+    if let Some(why) = why {
         lines.push(TextLine::from(""));
-        let why = format!("open in {agent}: only a fork is possible now");
-        lines.push(TextLine::styled(fit(&why, room), look.warning()));
+        lines.extend(paragraph(&why, room.min(66)).into_iter().map(|line| line.style(look.warning())));
     }
     pop_up(frame, area, " Enter does it, Esc does not ", &lines);
 }
 
 fn confirm(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect) {
-    let room = usize::from(area.width).saturating_sub(4);
+    let room = usize::from(area.width).saturating_sub(4).min(66);
     let row = app.row();
     let said = app.words(row).clone();
-    let lines = [
-        TextLine::raw(words::cut("Everything that comes after this record leaves the session:", room)),
-        TextLine::styled(
-            words::cut(&format!("{} {}", said.role.badge(), said.preview), room.min(66)),
-            look.key(),
-        ),
-        TextLine::raw(words::cut("A backup of the whole file is kept; `offshoot restore` undoes it.", room)),
-        TextLine::from(""),
-        TextLine::styled("y overwrites, Esc does not", look.warning()),
-    ];
+    let about = words::cut(&format!("{} {}", said.role.badge(), said.preview), room);
+    let mut lines = paragraph("Everything that comes after this record leaves the session:", room);
+    lines.push(TextLine::styled(about, look.key()));
+    lines.extend(paragraph("A backup of the whole file is kept; `offshoot restore` undoes it.", room));
+    lines.push(TextLine::from(""));
+    lines.push(TextLine::styled("y overwrites, Esc does not", look.warning()));
     pop_up(frame, area, " Overwrite? ", &lines);
 }
 
+fn paragraph(text: &str, columns: usize) -> Vec<TextLine<'static>> {
+    let text_of = |line| match line {
+        Line::Head(text) | Line::Text(text) | Line::Aside(text) => TextLine::from(text),
+    };
+    details::wrap(&[Line::Text(text.to_owned())], columns).into_iter().map(text_of).collect()
+}
+
 /// What is to be said, and the keys.
-fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
+fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands: bool) {
     let columns = usize::from(area.width);
     let status = match (&app.mode, &app.message) {
         (Mode::Search(_), _) => {
@@ -370,7 +384,12 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
                 let grown = format!("the file grew by {bytes} bytes since it was read: R reads it again");
                 TextLine::styled(fit(&grown, columns), look.warning())
             }
-            None => path_line(app, look, columns),
+            // The id stands with the text, where there is room for it.
+            None if text_stands => {
+                let path = app.doc.opened.path.display().to_string();
+                TextLine::styled(fit(&path, columns), look.faint())
+            }
+            None => id_line(app, look, columns),
         },
     };
     line(frame, area, 0, &status);
@@ -378,7 +397,7 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
 }
 
 /// The id of the marked record, for who wants to type it.
-fn path_line(app: &App, look: Look, columns: usize) -> TextLine<'static> {
+fn id_line(app: &App, look: Look, columns: usize) -> TextLine<'static> {
     let id = app.record().map_or_else(String::new, |record| app.doc.id(record).to_string());
     TextLine::styled(fit(&id, columns), look.faint())
 }

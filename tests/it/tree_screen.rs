@@ -1,0 +1,111 @@
+//! Screens of the navigator, drawn in memory and held to files in `fixtures/screens`. `UPDATE_SCREENS=1` writes them.
+
+use std::{fs, time::Instant};
+
+use clap::Parser;
+use offshoot::cli::{
+    args::Cli,
+    tui::{App, Doc, Options, draw},
+};
+use ratatui::{
+    Terminal,
+    backend::TestBackend,
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+};
+
+use crate::support::fixture;
+
+const SESSION: &str = "fixtures/demo/session.jsonl";
+
+fn app(options: Options) -> App {
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", SESSION]).unwrap();
+    let mut doc = Doc::open(&cli.global, Some(SESSION)).unwrap();
+    // Its path is shown, and is another one in each checkout.
+    doc.opened.path = SESSION.into();
+    App::new(doc, options)
+}
+
+/// Presses keys: a letter each, `^` for Enter, `>` for Tab, `<` for Home.
+fn press(app: &mut App, keys: &str) {
+    for key in keys.chars() {
+        let code = match key {
+            '^' => KeyCode::Enter,
+            '>' => KeyCode::Tab,
+            '<' => KeyCode::Home,
+            c => KeyCode::Char(c),
+        };
+        assert_eq!(app.key(KeyEvent::new(code, KeyModifiers::NONE)), None);
+        while app.is_busy() {
+            app.work(Instant::now());
+        }
+    }
+}
+
+/// The screen as text; the marked row is told by a `*` before it.
+fn screen(app: &mut App, columns: u16, rows: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
+    // Twice: what a frame finds out of the screen's size holds for the next.
+    for _ in 0..2 {
+        terminal.draw(|frame| draw(frame, app)).unwrap();
+    }
+    let buffer = terminal.backend().buffer();
+    let mut out = String::new();
+    for y in 0..rows {
+        let cells = (0..columns).map(|x| &buffer[(x, y)]);
+        let reversed =
+            cells.clone().filter(|c| c.modifier.contains(ratatui::style::Modifier::REVERSED)).count();
+        let line: String = cells.map(|cell| cell.symbol()).collect();
+        out.push_str(if reversed > usize::from(columns) / 3 { "*" } else { " " });
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[track_caller]
+fn holds(name: &str, screen: &str) {
+    let path = fixture(&format!("screens/{name}.txt"));
+    if std::env::var_os("UPDATE_SCREENS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, screen).unwrap();
+        return;
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    assert!(screen == expected, "{name}: UPDATE_SCREENS=1 writes this:\n{screen}\ninstead of\n{expected}");
+}
+
+#[test]
+fn screens() {
+    for (name, keys, columns, rows) in [
+        ("tree", "", 120, 35),
+        ("narrow", "<j^j", 40, 20),
+        ("beside", "<jj", 160, 24),
+        ("short", "<jjjj", 80, 8),
+        ("folded", "hhh", 100, 24),
+        ("menu", "<jjf", 120, 35),
+        ("overwrite", "<jjo^", 40, 20),
+        ("resume-refused", "<jjr", 100, 24),
+        ("search", "/retry", 100, 24),
+        ("compare", "=>=", 100, 30),
+        ("read", "<jv", 80, 24),
+        ("help", "?", 100, 24),
+    ] {
+        let mut app = app(Options::default());
+        press(&mut app, keys);
+        holds(name, &screen(&mut app, columns, rows));
+    }
+}
+
+#[test]
+fn every_size_is_drawn() {
+    let mut app = app(Options { color: true, emit: true, live: Some("a live agent".to_owned()) });
+    for keys in ["", "f", "q", "o", "q", "/re", "^", "v", "q", "?", "q", "=", ">=", "q"] {
+        press(&mut app, keys);
+        for (columns, rows) in
+            [(0, 0), (1, 1), (7, 3), (8, 1), (8, 2), (9, 4), (20, 7), (40, 13), (149, 14), (1000, 60)]
+        {
+            let drawn = screen(&mut app, columns, rows);
+            assert_eq!(drawn.lines().count(), usize::from(rows), "{keys} at {columns}x{rows}");
+        }
+    }
+}
