@@ -31,6 +31,7 @@ pub mod cli;
 pub mod dialect;
 pub mod policy;
 pub mod probe;
+pub mod reading;
 pub mod record;
 pub mod refusal;
 pub mod resume;

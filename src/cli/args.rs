@@ -103,6 +103,10 @@ pub enum Command {
     Targets(TargetsArgs),
     /// Make an independent session of everything up to a turn or a record.
     Fork(ForkArgs),
+    /// Say what each of two branches has that the other lacks.
+    Diff(DiffArgs),
+    /// Print a branch as Markdown or JSON, to be read or passed on.
+    Export(ExportArgs),
     /// Name a branch; an empty text removes the name.
     Label(LabelArgs),
     /// Put the client back on the branch it was on before the last in-place selection.
@@ -269,6 +273,40 @@ pub struct ForkArgs {
     /// How long to wait while the same operation runs elsewhere.
     #[arg(long, value_name = "DURATION", default_value = "0")]
     pub wait: String,
+}
+
+/// `diff`.
+///
+/// From where the two branches part: turns and texts of each, tools run, and files that the tools were given. A leaf is
+/// anything that `--leaf` takes elsewhere, or a label.
+#[derive(Clone, Debug, Args)]
+pub struct DiffArgs {
+    /// `[SESSION] LEAF LEAF`: two leaves, by id, prefix or label; before them the session.
+    #[arg(required = true, num_args = 2..=3, value_name = "[SESSION] LEAF LEAF")]
+    pub words: Vec<String>,
+}
+
+/// `export`.
+///
+/// The chain of a leaf, turn by turn. Markdown has a heading for each turn and a fenced block for tools that ran, with the
+/// beginning of what they gave back; JSON has all of it.
+#[derive(Clone, Debug, Args)]
+pub struct ExportArgs {
+    /// `[SESSION] LEAF`: the leaf, by id, prefix or label; before it the session.
+    #[arg(required = true, num_args = 1..=2, value_name = "[SESSION] LEAF")]
+    pub words: Vec<String>,
+    /// As what.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = ExportFormat::Md)]
+    pub format: ExportFormat,
+}
+
+/// `--format` of `export`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// Markdown.
+    Md,
+    /// JSON (`offshoot.export/1`), as with `--json`.
+    Json,
 }
 
 /// `label`.

@@ -20,11 +20,14 @@ mod audit;
 mod chain;
 pub mod completions;
 mod demo;
+mod diff;
+mod export;
 mod find;
 mod fork;
 mod host;
 mod inspect;
 mod label;
+mod leaf;
 pub mod man;
 pub mod output;
 pub mod policy;
@@ -72,6 +75,8 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Targets(args) => targets::run(global, args),
         Command::Fork(args) => fork::run(global, args),
         Command::Resume(args) => resume::run(global, args),
+        Command::Diff(args) => diff::run(global, args),
+        Command::Export(args) => export::run(global, args),
         Command::Label(args) => label::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Truncate(args) => truncate::run(global, args),

@@ -46,6 +46,21 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
     to_stdout(|out| out.write_all(bytes))
 }
 
+/// Writes to stdout bit by bit, for what is too long to be held.
+///
+/// # Errors
+/// As for [`json`], and what `write` itself fails with.
+pub fn stream(write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut failed = None;
+    to_stdout(|out| {
+        write(out).or_else(|error| {
+            failed = Some(error);
+            Ok(())
+        })
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
 fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let written = write(&mut out).and_then(|()| out.flush());

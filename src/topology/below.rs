@@ -29,7 +29,8 @@ pub fn strictly_below(t: &Transcript, top: IdIx) -> Vec<bool> {
     known.into_iter().map(|known| known == Some(true)).collect()
 }
 
-fn above(t: &Transcript, id: IdIx) -> Option<IdIx> {
+/// What a record hangs on: its parent, or where that one is in no record, what a boundary continues.
+pub fn above(t: &Transcript, id: IdIx) -> Option<IdIx> {
     let record = t.first(id)?;
     let parent = t.record(record).parent.filter(|&p| t.first(p).is_some());
     parent.or_else(|| continued(t, record))

@@ -17,7 +17,7 @@ mod summary;
 mod tree;
 mod turn;
 
-pub use below::strictly_below;
+pub use below::{above, strictly_below};
 pub use chain::{Chain, Gap, build_ordered_uuid_chain, end_of_seed, trim_neutral};
 pub use inspect::{MAX_LISTED, inspect};
 pub use inspection::{

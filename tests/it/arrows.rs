@@ -14,6 +14,8 @@ const PURE: &[&str] = &[
     "dialect/",
     "topology/",
     "policy/",
+    "reading.rs",
+    "reading/",
     "turns.rs",
     "turns/",
 ];

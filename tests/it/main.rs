@@ -32,6 +32,7 @@ mod crash_runs;
 mod crash_world;
 #[cfg(unix)]
 mod demo;
+mod diff_export;
 #[cfg(unix)]
 mod foreign_files;
 #[cfg(unix)]

@@ -1,0 +1,256 @@
+//! Turns as Markdown. Texts of a transcript keep their form, but they cannot open a heading, an element of HTML or a
+//! picture from elsewhere, nor leave the fence that they stand in; characters that steer ([`is_hazard`]) are replaced.
+//!
+//! A model's own code fences stay fences, and are closed where a list that they may stand in would end them, and at the
+//! end of the text. Within a line, code between backticks stays as it is, as long as nothing before it in the paragraph
+//! leaves open which ones belong together.
+
+use std::fmt::Write as _;
+
+use crate::{
+    reading::{Item, Tool, Turn},
+    record::is_hazard,
+};
+
+/// More of an argument or of a line of a result is cut.
+const WIDE: usize = 160;
+/// More lines of a result are counted only.
+const TALL: usize = 6;
+
+/// One turn, with a heading; `number` counts from 1.
+pub fn turn(turn: &Turn, number: usize) -> String {
+    let mut out = String::new();
+    let time = turn.started_at.as_deref().map(|t| format!(" ({})", line(t, 40))).unwrap_or_default();
+    match &turn.uuid {
+        Some(_) => drop(writeln!(out, "## {number}. User{time}\n")),
+        None => drop(writeln!(out, "## Before the first prompt{time}\n")),
+    }
+    items(&turn.prompt, &mut out);
+    if turn.items.iter().any(is_shown) {
+        if turn.uuid.is_some() {
+            out.push_str("### Assistant\n\n");
+        }
+        items(&turn.items, &mut out);
+    }
+    out
+}
+
+/// Bookkeeping and what was added for the model alone is left to the JSON form.
+fn is_shown(item: &Item) -> bool {
+    match item {
+        Item::Note { name } => name == "compact_boundary" || name == "chat_compression",
+        Item::Context { .. } => false,
+        _ => true,
+    }
+}
+
+fn items(items: &[Item], out: &mut String) {
+    let mut shown = items.iter().filter(|item| is_shown(item)).peekable();
+    while let Some(item) = shown.next() {
+        match item {
+            Item::Text { text } => drop(writeln!(out, "{}\n", text_of(text))),
+            Item::Thought { text } => {
+                for line in text_of(text).lines() {
+                    let _ = writeln!(out, "> {line}");
+                }
+                out.push('\n');
+            }
+            Item::Tool(tool) => {
+                let mut run = tool_lines(tool);
+                while let Some(Item::Tool(next)) = shown.next_if(|item| matches!(item, Item::Tool(_))) {
+                    run.push_str(&tool_lines(next));
+                }
+                fenced(&run, out);
+            }
+            Item::Note { .. } => out.push_str("*The conversation was compacted here.*\n\n"),
+            Item::Image => out.push_str("[image]\n\n"),
+            Item::Binary => out.push_str("[binary content]\n\n"),
+            Item::Context { .. } => {}
+        }
+    }
+}
+
+/// A tool, the argument that tells most, and how its result begins.
+fn tool_lines(tool: &Tool) -> String {
+    let name = if tool.name.is_empty() { "a tool" } else { &tool.name };
+    let mut out = format!("{} {}", line(name, 80), line(&tool.telling(), WIDE));
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    let Some(result) = &tool.result else { return out + "  (no result)\n" };
+    let lines: Vec<&str> = result.trim_end().lines().collect();
+    for text in lines.iter().take(TALL) {
+        let _ = writeln!(out, "  {}", line(text, WIDE));
+    }
+    if lines.len() > TALL {
+        let _ = writeln!(out, "  ... {} more lines", lines.len() - TALL);
+    }
+    out
+}
+
+/// A block in a fence that is longer than any run of backticks in it.
+fn fenced(text: &str, out: &mut String) {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest + 1).max(3));
+    let _ = write!(out, "{fence}text\n{text}{fence}\n\n");
+}
+
+/// One line, cut.
+fn line(text: &str, most: usize) -> String {
+    let mut found: String =
+        text.chars().take(most).map(|c| if c == '\t' || c == '\n' { ' ' } else { safe(c) }).collect();
+    if text.chars().nth(most).is_some() {
+        found.push_str("...");
+    }
+    found
+}
+
+/// One line of text outside of fences, with nothing that is markup: for headings and the like.
+pub fn plain(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    for c in line(text, most).chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '!' | '|' | '&' => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn safe(c: char) -> char {
+    if is_hazard(c) { char::REPLACEMENT_CHARACTER } else { c }
+}
+
+/// A text that is Markdown itself, made harmless.
+pub fn text_of(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace(['\r', '\u{2028}', '\u{2029}'], "\n");
+    let mut out = String::with_capacity(text.len());
+    let mut fence: Option<Fence> = None;
+    // Whether backticks of this paragraph are all paired so far.
+    let mut paired = true;
+    for raw in text.trim_matches('\n').lines() {
+        let cleaned: String = raw.chars().map(|c| if c == '\t' { c } else { safe(c) }).collect();
+        if let Some(open) = &fence {
+            if open.is_left_by(&cleaned) {
+                // It may stand in a list, which such a line ends, and the fence with it, or it may not.
+                let _ = writeln!(out, "{}", open.end());
+            } else if open.is_closed_by(&cleaned) {
+                let _ = writeln!(out, "{}", open.end());
+                (fence, paired) = (None, true);
+                continue;
+            } else {
+                let _ = writeln!(out, "{cleaned}");
+                continue;
+            }
+        }
+        fence = Fence::opened_by(&cleaned);
+        if fence.is_some() {
+            out.push_str(&cleaned);
+        } else {
+            paired |= cleaned.trim().is_empty();
+            paired = outside(&cleaned, paired, &mut out);
+        }
+        out.push('\n');
+    }
+    if let Some(open) = fence {
+        out.push_str(&open.end());
+    }
+    out.truncate(out.trim_end_matches('\n').len());
+    out
+}
+
+/// A code fence of a text, indented by at most three spaces: by more it would be one within some lists only.
+struct Fence {
+    mark: char,
+    length: usize,
+    indent: usize,
+}
+
+impl Fence {
+    fn opened_by(line: &str) -> Option<Fence> {
+        let text = line.trim_start_matches(' ');
+        let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+        let fence = Fence { mark, length: run_of(text, mark), indent: line.len() - text.len() };
+        let is_one = fence.length >= 3 && fence.indent <= 3;
+        (is_one && !(mark == '`' && text[fence.length..].contains('`'))).then_some(fence)
+    }
+
+    /// Whether a line stands further to the left.
+    fn is_left_by(&self, line: &str) -> bool {
+        !line.trim().is_empty() && !line.starts_with('\t') && run_of(line, ' ') < self.indent
+    }
+
+    /// Whether a line closes it, or would do so in a list.
+    fn is_closed_by(&self, line: &str) -> bool {
+        let text = line.trim_start_matches([' ', '\t']);
+        let near = self.indent > 0 || line.len() - text.len() <= 3;
+        let run = run_of(text, self.mark);
+        near && run >= self.length && text[run..].trim_matches([' ', '\t']).is_empty()
+    }
+
+    fn end(&self) -> String {
+        " ".repeat(self.indent) + &self.mark.to_string().repeat(self.length)
+    }
+}
+
+fn run_of(text: &str, c: char) -> usize {
+    text.len() - text.trim_start_matches(c).len()
+}
+
+/// A line outside of fences. Says whether all backticks of the paragraph are paired behind it.
+fn outside(line: &str, paired: bool, out: &mut String) -> bool {
+    let text = line.trim_start_matches([' ', '\t']);
+    let (indent, marks) = (&line[..line.len() - text.len()], text.trim_end());
+    out.push_str(indent);
+    let level = marks.chars().take_while(|&c| c == '#').count();
+    let heading = (1..=6).contains(&level) && !marks[level..].starts_with(|c: char| !matches!(c, ' ' | '\t'));
+    // A line of these makes a heading of the one before.
+    let underline = !marks.is_empty() && (marks.chars().all(|c| c == '=') || marks.chars().all(|c| c == '-'));
+    if heading || underline {
+        out.push('\\');
+    }
+    let mut rest = text;
+    let mut all_paired = paired;
+    while let Some(c) = rest.chars().next() {
+        let mut step = c.len_utf8();
+        match c {
+            '\\' if rest[1..].starts_with(|c: char| c.is_ascii_punctuation() && c != '<') => {
+                step = 2;
+                out.push_str(&rest[..2]);
+                // What is left of an escaped run pairs in a way that is not followed here.
+                all_paired &= !rest[1..].starts_with("``");
+            }
+            '`' => {
+                let run = rest.len() - rest.trim_start_matches('`').len();
+                let span = if all_paired { closed_by(&rest[run..], run) } else { None };
+                // In a row of a table a bar ends the cell, and with it the code.
+                let span = span.filter(|end| {
+                    let code = &rest[run..run + end];
+                    !(code.contains('|') && code.contains('<'))
+                });
+                step = run + span.unwrap_or(0);
+                all_paired &= span.is_some();
+                out.push_str(&rest[..step]);
+            }
+            '<' => out.push_str("&lt;"),
+            '!' if rest[1..].starts_with('[') => out.push_str("\\!"),
+            c => out.push(c),
+        }
+        rest = &rest[step..];
+    }
+    all_paired
+}
+
+/// How far the code reaches that a run of `n` backticks opens, its closing run included, if it is closed on this line.
+fn closed_by(text: &str, n: usize) -> Option<usize> {
+    let mut at = 0;
+    while let Some(found) = text[at..].find('`') {
+        let start = at + found;
+        let run = text[start..].len() - text[start..].trim_start_matches('`').len();
+        if run == n {
+            return Some(start + run);
+        }
+        at = start + run;
+    }
+    None
+}
