@@ -12,6 +12,8 @@ pub enum Agent {
     Claude,
     /// Qwen Code (rules measured with 0.24.4).
     Qwen,
+    /// Reasonix (rules measured with 1.38.11).
+    Reasonix,
 }
 
 impl Agent {
@@ -20,6 +22,7 @@ impl Agent {
         match self {
             Agent::Claude => "claude",
             Agent::Qwen => "qwen",
+            Agent::Reasonix => "reasonix",
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     record::{Agent, RecordId, RecordKind},
     refusal::{Error, Result},
     selection::SeedMode,
-    store::ledger::entry::Body,
+    store::{ledger::entry::Body, then::open_then},
     topology::build_ordered_uuid_chain,
     transcript::{IdIx, Record, Transcript},
 };
@@ -64,6 +64,15 @@ pub(super) fn follow_in(agent: Agent, pending: &Body, source: &Path) -> Result<O
                 dialect::of(agent).attached(&t, &source, &chain).map_err(Error::io("read", path))?;
             let seeded: HashSet<IdIx> = chain.uuids.into_iter().chain(attached).collect();
             t.records.iter().find(|r| is_message(r) && !seeded.contains(&r.id))
+        }
+        SeedMode::None if agent == Agent::Reasonix => {
+            let Some(snapshot) = &pending.snapshot else { return Ok(None) };
+            let Some(then) = open_then(Path::new(&pending.transcript), snapshot)? else {
+                return Ok(Some(Follow::NotFollowed));
+            };
+            let then = dialect::of(agent).read(&then).map_err(Error::io("read", path))?;
+            let is_new = |id: IdIx| then.ids.find(&t.ids.text(id)).is_none();
+            t.records.iter().find(|r| is_message(r) && is_new(r.id))
         }
         SeedMode::InPlace | SeedMode::None => {
             let from = match (&seed.anchor, &pending.snapshot) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{
     audit::source::{Then, chain_of, open},
     dialect::{self, Client, derived_uuid},
-    record::RecordId,
+    record::{Agent, RecordId},
     refusal::{Error, Result},
     selection::SeedMode,
     store::ledger::{
@@ -60,7 +60,12 @@ fn fork(
     let Some(chain) = then.chain(leaf) else { return differs("the chosen chain has no record to seed") };
     let client = Client { version: then.t.client_version.clone(), ..Client::default() };
     let expected = dialect.expected(&then.t, &chain, &client);
-    let Some(last) = chain.history(&then.t).last().cloned() else {
+    // The record that stands for the end of a session of Reasonix is not in its child.
+    let last = match ledger.agent() {
+        Agent::Reasonix => expected.tail.clone(),
+        Agent::Claude | Agent::Qwen => chain.history(&then.t).last().cloned(),
+    };
+    let Some(last) = last else {
         return differs("the chosen chain has no record to seed");
     };
     // What the client appended cannot stand before them.

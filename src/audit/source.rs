@@ -10,7 +10,7 @@ use crate::{
     dialect::{self, Client},
     record::{Agent, RecordId},
     refusal::{Error, Result},
-    store::{file::FileSource, ledger::entry::Body},
+    store::{file::FileSource, ledger::entry::Body, then::open_then},
     topology::{self, Chain, Inspection, build_ordered_uuid_chain},
     transcript::{Source, Transcript},
 };
@@ -29,6 +29,9 @@ impl Evidence {
     pub(super) fn gather(agent: Agent, path: &Path, lengths: &BTreeSet<u64>) -> Result<Option<Evidence>> {
         let Some(source) = open(path)? else { return Ok(None) };
         let file = path.to_owned();
+        if agent == Agent::Reasonix {
+            return Ok(Some(Evidence { agent, file, digests: BTreeMap::new() }));
+        }
         let mut digests = BTreeMap::new();
         let mut hasher = blake3::Hasher::new();
         let mut chunk = vec![0; 256 << 10];
@@ -47,26 +50,33 @@ impl Evidence {
 
     /// Whether the beginning that an entry names still has its digest.
     pub(super) fn has(&self, body: &Body) -> bool {
-        body.snapshot.as_ref().is_some_and(|s| self.digests.get(&s.bytes) == Some(&s.digest))
+        body.snapshot.as_ref().is_some_and(|s| match s.parts.is_empty() {
+            true => self.digests.get(&s.bytes) == Some(&s.digest),
+            false => matches!(open_then(Path::new(&body.transcript), s), Ok(Some(_))),
+        })
     }
 
     /// The transcript as it was when an entry was made. `None` if the file went away or was cut since.
     pub(super) fn then(&self, body: &Body) -> Result<Option<Then>> {
         let path = &self.file;
-        let (Some(snapshot), Some(mut source)) = (&body.snapshot, open(path)?) else { return Ok(None) };
-        if source.len() < snapshot.bytes {
-            return Ok(None);
-        }
-        source.truncate_to(snapshot.bytes);
+        let Some(snapshot) = &body.snapshot else { return Ok(None) };
+        let source = if snapshot.parts.is_empty() {
+            let Some(mut source) = open(path)?.filter(|s| s.len() >= snapshot.bytes) else { return Ok(None) };
+            source.truncate_to(snapshot.bytes);
+            source
+        } else {
+            let Some(source) = open_then(path, snapshot)? else { return Ok(None) };
+            source
+        };
         let t = dialect::of(self.agent).read(&source).map_err(Error::io("read", path))?;
         let name = body.transcript.clone().into();
         Ok(Some(Then { agent: self.agent, name, source, t }))
     }
 }
 
-/// Opens a transcript; `None` if it is not there.
+/// Opens a transcript, without what is related to it; `None` if it is not there.
 pub(super) fn open(path: &Path) -> Result<Option<FileSource>> {
-    match FileSource::open(path) {
+    match FileSource::open_alone(path) {
         Ok(source) => Ok(Some(source)),
         Err(Error::Fault(f)) if f.source.as_ref().is_some_and(|e| e.kind() == io::ErrorKind::NotFound) => {
             Ok(None)

@@ -40,11 +40,7 @@ fn scope(global: &Global, root: &Path, session: Option<&str>) -> Result<Scope> {
         AgentArg::Auto => None,
         AgentArg::Claude => Some(Agent::Claude),
         AgentArg::Qwen => Some(Agent::Qwen),
-        AgentArg::Reasonix => {
-            return Err(
-                Refusal::new(Code::AgentUnknown, "this version keeps no ledgers of `reasonix`").into()
-            );
-        }
+        AgentArg::Reasonix => Some(Agent::Reasonix),
     };
     let Some(session) = session else { return Ok(Scope { agent, ..Scope::default() }) };
     let path = Path::new(session);

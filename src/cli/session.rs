@@ -11,7 +11,7 @@ use crate::{
     record::Agent,
     refusal::{Code, Error, Refusal, Result},
     store::{
-        agents::qwen::client_of,
+        agents::{qwen::client_of, reasonix},
         env::Env,
         lease,
         sessions::{self, SessionContext, SessionRef},
@@ -149,7 +149,8 @@ impl Surroundings {
             agent: match global.agent {
                 AgentArg::Claude => Some(Agent::Claude),
                 AgentArg::Qwen => Some(Agent::Qwen),
-                AgentArg::Auto | AgentArg::Reasonix => None,
+                AgentArg::Reasonix => Some(Agent::Reasonix),
+                AgentArg::Auto => None,
             },
         })
     }
@@ -172,14 +173,16 @@ impl Surroundings {
 /// wrong leaves.
 fn agent(arg: AgentArg, path: &Path) -> Result<Agent> {
     match arg {
+        AgentArg::Claude | AgentArg::Qwen if reasonix::is_session_dir(path) => {
+            Err(unknown(format!("`{}` is a session folder of Reasonix", path.display())))
+        }
         AgentArg::Claude => Ok(Agent::Claude),
         AgentArg::Qwen => Ok(Agent::Qwen),
         AgentArg::Auto => snapshot::agent_of(path)?.ok_or_else(|| {
             unknown(format!("`{}` holds no record of an agent that is known", path.display()))
         }),
-        AgentArg::Reasonix => {
-            Err(unknown("transcripts of `reasonix` cannot be read by this version".to_owned()))
-        }
+        AgentArg::Reasonix if reasonix::is_session_dir(path) => Ok(Agent::Reasonix),
+        AgentArg::Reasonix => Err(unknown(format!("`{}` is no session folder of Reasonix", path.display()))),
     }
 }
 

@@ -162,6 +162,7 @@ pub fn of(agent: Agent) -> &'static dyn Dialect {
     match agent {
         Agent::Claude => &claude::Claude,
         Agent::Qwen => &qwen::Qwen,
+        Agent::Reasonix => &reasonix::Reasonix,
     }
 }
 

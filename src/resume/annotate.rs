@@ -7,7 +7,7 @@ use crate::{
     record::{Agent, RecordId, RecordKind},
     refusal::Result,
     selection::SeedMode,
-    store::{labels, ledger::Ledger, ledger::Read, snapshot::Snapshot},
+    store::{file::FileSource, labels, ledger::Ledger, ledger::Read},
     topology::{ContinuedIn, Inspection, Tree, grown_from},
     transcript::{Flags, Transcript},
 };
@@ -80,8 +80,8 @@ pub fn session_key(t: &Transcript, path: &Path) -> String {
 
 /// How many prompts a child has that its parent does not; none if the child cannot be read.
 fn new_turns(agent: Agent, child: &Path, parent: &Transcript) -> Option<u64> {
-    let snapshot = Snapshot::take(child, dialect::of(agent), false).ok()?;
-    let t = &snapshot.transcript;
+    let source = FileSource::open_alone(child).ok()?;
+    let t = dialect::of(agent).read(&source).ok()?;
     let is_new = |id| parent.ids.find(&t.ids.text(id)).and_then(|ix| parent.first(ix)).is_none();
     let prompts = t.records.iter().filter(|r| r.kind == RecordKind::User && !r.flags.has(Flags::SYNTHETIC));
     Some(prompts.filter(|r| is_new(r.id)).count() as u64)

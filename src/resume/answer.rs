@@ -60,6 +60,7 @@ pub fn resume_command(agent: Agent, session_id: &str) -> Vec<String> {
     let program = match agent {
         Agent::Claude => "claude",
         Agent::Qwen => "qwen",
+        Agent::Reasonix => "reasonix",
     };
     [program, "--resume", session_id].map(str::to_owned).to_vec()
 }

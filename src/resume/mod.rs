@@ -15,6 +15,7 @@ mod observe;
 mod operation;
 mod pending;
 mod pipeline;
+mod reasonix;
 mod replace;
 mod seed;
 mod settle;

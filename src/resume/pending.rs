@@ -85,6 +85,7 @@ pub(super) fn body(host: &Host<'_>, operation: &Operation, decided: &Decided, pl
             bytes: session.snapshot.bytes,
             digest: session.snapshot.digest.clone().expect("BUG: a snapshot under a lease has a digest"),
             records: session.snapshot.transcript.records.len() as u64,
+            parts: session.snapshot.parts.clone(),
         }),
         offered: Some(offered_for(&session.context.read, offered)),
         verdict: Some(VerdictRecord {

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     dialect::{self, Dialect},
     policy::{self, Continued},
-    record::RecordId,
+    record::{Agent, RecordId},
     refusal::{Code, Error, Refusal, Result},
     resume::{
         Answer, ContinuedChoice, Host, Request, Resumed, Selector, Target,
@@ -25,6 +25,7 @@ use crate::{
         lease::{Lease, LeaseOptions},
         operations::OperationLock,
         snapshot::Snapshot,
+        then::open_then,
     },
     topology::{self, Inspection},
 };
@@ -103,6 +104,17 @@ fn wanted_mode(request: &Request) -> Result<SeedMode> {
 }
 
 fn check_request(request: &Request) -> Result<()> {
+    if request.target.agent == Agent::Reasonix {
+        if request.write {
+            return Err(dialect::reasonix::unsupported("writer (`--write`)").into());
+        }
+        if matches!(request.selector, Selector::Undo) {
+            return Err(dialect::reasonix::unsupported("`undo`").into());
+        }
+        if wanted_mode(request)? == SeedMode::InPlace {
+            return Err(dialect::reasonix::unsupported("anchor in place").into());
+        }
+    }
     if request.write && wanted_mode(request)? == SeedMode::Fork {
         return Err(Refusal::new(
             Code::Usage,
@@ -202,7 +214,11 @@ fn next_in_line(
     };
     match continued {
         Continued::Follow => {
-            let path = session.snapshot.path.with_file_name(format!("{}.jsonl", child.session_id));
+            let name = match session.target.agent {
+                Agent::Reasonix => child.session_id.clone(),
+                Agent::Claude | Agent::Qwen => format!("{}.jsonl", child.session_id),
+            };
+            let path = session.snapshot.path.with_file_name(name);
             Ok(Some(Target { agent: session.target.agent, path }))
         }
         Continued::ForkAgain => Ok(None),
@@ -270,9 +286,14 @@ fn decide_again(request: &Request, host: &mut Host<'_>, recorded: Recorded) -> R
             .detail(json!({"leafUuid": recorded.verdict.leaf_uuid, "bytes": recorded.snapshot.bytes})),
         )
     };
-    let digest = pending::prefix_digest(&session.snapshot, recorded.snapshot.bytes)
-        .map_err(Error::io("read", &session.snapshot.path))?;
-    if digest.as_ref() != Some(&recorded.snapshot.digest) {
+    let there = if recorded.snapshot.parts.is_empty() {
+        let digest = pending::prefix_digest(&session.snapshot, recorded.snapshot.bytes);
+        let digest = digest.map_err(Error::io("read", &session.snapshot.path))?;
+        digest.as_ref() == Some(&recorded.snapshot.digest)
+    } else {
+        open_then(&session.snapshot.path, &recorded.snapshot)?.is_some()
+    };
+    if !there {
         return Err(stale("the bytes that it was made from are not there any more"));
     }
     if recorded.mode == SeedMode::InPlace && session.inspection.branch(&recorded.verdict.leaf_uuid).is_none()

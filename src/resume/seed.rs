@@ -16,6 +16,7 @@ use crate::{
         chain::{self, Landing, Seedable},
         pending,
         pipeline::{Decided, Session},
+        reasonix,
     },
     selection::{SeedMode, SeedReport},
     store::{
@@ -117,13 +118,21 @@ pub(super) fn plan(
     };
     let mut standing = None;
     match decided.mode {
-        SeedMode::Fork => name_child(host, session.target.agent, path, operation_id, &mut record),
+        SeedMode::Fork => {
+            if is_reasonix(decided) {
+                reasonix::check_end(decided)?;
+            }
+            name_child(host, session.target.agent, path, operation_id, &mut record);
+        }
         SeedMode::InPlace => {
             standing = stands(session, request, &decided.chain)?;
             plan_in_place(request, host, operation_id, decided, (standing.as_ref(), &expected), &mut record)?;
         }
         SeedMode::None => {
-            if let Some(landing) = lands_already(session, request, &decided.chain)? {
+            if is_reasonix(decided) {
+                record.session_id = leaf.to_string();
+                record.transcript = reasonix::session_of_leaf(decided).display().to_string();
+            } else if let Some(landing) = lands_already(session, request, &decided.chain)? {
                 record.parent_uuid = landing.tail;
             }
             if request.write {
@@ -137,6 +146,10 @@ pub(super) fn plan(
         _ => None,
     };
     Ok(Plan { record, policy_text, expected, standing })
+}
+
+fn is_reasonix(decided: &Decided) -> bool {
+    decided.session.target.agent == Agent::Reasonix
 }
 
 /// Both the agent's lock and our recovery of it go by this id.
@@ -153,6 +166,9 @@ pub(super) fn name_child(
     record: &mut SeedRecord,
 ) {
     let child = derived_uuid("fork", agent, &record.session_id, operation_id);
+    if agent == Agent::Reasonix {
+        return reasonix::name_child(path, child, record);
+    }
     let file = path.with_file_name(format!("{child}.jsonl"));
     record.temporary = Some(path.with_file_name(temporary_name(&child)).display().to_string());
     let backups = Backups::of(agent, &file, &child, host.qwen);
@@ -268,7 +284,10 @@ pub(super) fn rehearse(
     let child = child_of(request, operation_id, decided, plan);
     let mut fork = child.write(host, &mut file)?;
     let source = FileSource::of(file, Path::new("(rehearsal)"))?;
-    fork.tail = child.confirm(&source, Path::new("(rehearsal)"))?.tail.to_string();
+    let landing = child.confirm(&source, Path::new("(rehearsal)"))?;
+    if !is_reasonix(decided) {
+        fork.tail = landing.tail.to_string();
+    }
     Ok(report(plan, Some(&fork), false))
 }
 
@@ -393,6 +412,14 @@ impl Child<'_> {
         // state directory).
         if file::exists(Path::new(&self.record.transcript)) {
             return Err(already_there(self.operation_id, Path::new(&self.record.transcript)).into());
+        }
+        if self.agent == Agent::Reasonix {
+            let grew = reasonix::publish(self, host.now(), |made| {
+                self.confirm(made, made.path())?;
+                check()
+            })?;
+            let tail = self.record.parent_uuid.to_string();
+            return Ok((ForkReport { tail, ..ForkReport::default() }, grew));
         }
         // A crash of an earlier try of this operation may have left it.
         crate::store::atomic::remove_if_there(&dir.join(temporary_name(child)))?;

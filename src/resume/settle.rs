@@ -24,7 +24,7 @@ use crate::{
     store::{
         agents::{
             backups::{Backups, remove_backups},
-            qwen,
+            qwen, reasonix,
         },
         atomic, faults, file,
         file::FileSource,
@@ -36,6 +36,7 @@ use crate::{
         },
         operations::{Claim, OperationLock},
         snapshot,
+        then::open_then,
         writer::Appender,
     },
     topology::end_of_seed,
@@ -294,13 +295,20 @@ fn settle_gone(host: &Host<'_>, ledger: &Ledger, body: &Body) -> Result<Settled>
     close(host, ledger, body, Found::Nothing("its transcript is gone".to_owned()))
 }
 
+fn remove_temporary(agent: Agent, temporary: &Path) -> Result<()> {
+    match agent {
+        Agent::Reasonix => reasonix::remove_staged(temporary),
+        Agent::Claude | Agent::Qwen => atomic::remove_if_there(temporary),
+    }
+}
+
 /// Removes what a fork put beside its child, which must not be there: the child's name is what counts.
 fn remove_staged(host: &Host<'_>, agent: Agent, seed: &SeedRecord) -> Result<()> {
     if file::exists(Path::new(&seed.transcript)) {
         return Ok(());
     }
     if let Some(temporary) = &seed.temporary {
-        atomic::remove_if_there(Path::new(temporary))?;
+        remove_temporary(agent, Path::new(temporary))?;
     }
     let backups = Backups::of(agent, Path::new(&seed.transcript), &seed.session_id, host.qwen);
     backups.map_or(Ok(()), |backups| remove_backups(&backups))
@@ -363,12 +371,9 @@ fn recorded_chain(
     let (Some(snapshot), Some(leaf)) = (&body.snapshot, body.leaf()) else {
         return Ok(Err("its entry names no snapshot".to_owned()));
     };
-    let mut source = FileSource::open(path)?;
-    let digest = pending::prefix_digest(&source, snapshot.bytes).map_err(Error::io("read", path))?;
-    if digest.as_ref() != Some(&snapshot.digest) {
+    let Some(source) = open_then(path, snapshot)? else {
         return Ok(Err("the bytes that it was made from are not there any more".to_owned()));
-    }
-    source.truncate_to(snapshot.bytes);
+    };
     let dialect = dialect::of(agent);
     let t = dialect.read(&source).map_err(Error::io("read", path))?;
     let chain =
@@ -393,13 +398,13 @@ fn forked(host: &Host<'_>, agent: Agent, body: &Body, seed: &SeedRecord) -> Resu
         Err(why) => return Ok(Found::Nothing(why)),
     };
     let expected = dialect::of(agent).expected(&t, &chain.chain, &Client::default());
-    let source = FileSource::open(child)?;
+    let source = FileSource::open_alone(child)?;
     let c = dialect::of(agent).read(&source).map_err(Error::io("read", child))?;
     if end_of_seed(&c, &expected.begins).is_none() {
         return Err(seed::already_there(&body.operation_id, child).into());
     }
     if let Some(temporary) = temporary {
-        atomic::remove_if_there(temporary)?;
+        remove_temporary(agent, temporary)?;
     }
     // Its name may not be durable yet: whoever linked it was stopped before it could say so.
     atomic::sync_dir(child.parent().expect("BUG: a child lies in a folder"))?;

@@ -6,19 +6,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::state::unsafe_path;
+use super::{
+    agents::reasonix::{self, PartFile, Scope},
+    state::unsafe_path,
+};
 use crate::{
     refusal::{Error, Result},
     transcript::Source,
 };
 
-/// A regular file, cut at the length it had when it was opened.
+/// A regular file, cut at the length it had when it was opened; or what a session of several files is read as.
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
     path: PathBuf,
     meta: Metadata,
     len: u64,
+    rendered: Option<Box<Rendered>>,
+}
+
+/// What a session of several files is read as.
+#[derive(Debug)]
+struct Rendered {
+    text: File,
+    parts: Vec<PartFile>,
 }
 
 impl FileSource {
@@ -27,6 +38,40 @@ impl FileSource {
     /// # Errors
     /// `unsafe-path` for anything but a regular file; `io`.
     pub fn open(path: &Path) -> Result<FileSource> {
+        if reasonix::is_session_dir(path) {
+            return reasonix::open_rendered(path, Scope::Family);
+        }
+        FileSource::open_file(path)
+    }
+
+    /// Opens a transcript without the sessions that are related to it, where the format has several in one place.
+    ///
+    /// # Errors
+    /// As for [`FileSource::open`].
+    pub fn open_alone(path: &Path) -> Result<FileSource> {
+        if reasonix::is_session_dir(path) {
+            return reasonix::open_rendered(path, Scope::Alone);
+        }
+        FileSource::open_file(path)
+    }
+
+    /// A session of several files: `text` is what they are read as, `log` the one that is named.
+    pub(crate) fn rendered(path: PathBuf, log: File, text: File, parts: Vec<PartFile>) -> Result<FileSource> {
+        let meta = log.metadata().map_err(Error::io("inspect", &path))?;
+        let len = text.metadata().map_err(Error::io("inspect", &path))?.len();
+        Ok(FileSource { file: log, path, meta, len, rendered: Some(Box::new(Rendered { text, parts })) })
+    }
+
+    /// The logs that a session of several files was read from; empty for a single file.
+    pub fn parts(&self) -> &[PartFile] {
+        self.rendered.as_ref().map_or(&[], |r| &r.parts)
+    }
+
+    /// Opens a regular file, and nothing else. A symlink as the last component is refused.
+    ///
+    /// # Errors
+    /// `unsafe-path` for anything but a regular file; `io`.
+    pub fn open_file(path: &Path) -> Result<FileSource> {
         // Looked at before it is opened, because opening some devices does something.
         let found = fs::symlink_metadata(path).map_err(Error::io("inspect", path))?;
         require_regular(path, &found)?;
@@ -38,7 +83,7 @@ impl FileSource {
         let meta = file.metadata().map_err(Error::io("inspect", path))?;
         require_regular(path, &meta)?;
         let len = meta.len();
-        Ok(FileSource { file, path: path.to_owned(), meta, len })
+        Ok(FileSource { file, path: path.to_owned(), meta, len, rendered: None })
     }
 
     /// An open file of ours, such as one without a name; `path` is what errors call it.
@@ -48,7 +93,7 @@ impl FileSource {
     pub fn of(file: File, path: &Path) -> Result<FileSource> {
         let meta = file.metadata().map_err(Error::io("inspect", path))?;
         let len = meta.len();
-        Ok(FileSource { file, path: path.to_owned(), meta, len })
+        Ok(FileSource { file, path: path.to_owned(), meta, len, rendered: None })
     }
 
     /// Makes the source end earlier.
@@ -103,12 +148,14 @@ pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// The length of a file; none if nothing has its name.
+/// The length of a file, or of the log in a session folder; none if nothing has its name.
 ///
 /// # Errors
 /// `io`.
 pub fn length(path: &Path) -> Result<Option<u64>> {
     match fs::symlink_metadata(path) {
+        // What grows of a session of several files is its log.
+        Ok(meta) if meta.is_dir() => length(&path.join(reasonix::LOG)),
         Ok(meta) => Ok(Some(meta.len())),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io("inspect", path)(e)),
@@ -124,7 +171,8 @@ impl Source for FileSource {
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        read_exact_at(&self.file, offset, buf)
+        let file = self.rendered.as_ref().map_or(&self.file, |r| &r.text);
+        read_exact_at(file, offset, buf)
     }
 }
 

@@ -23,6 +23,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
+    agents::reasonix,
     file::{FileSource, identity, require_regular},
     owner::{Owner, OwnerDesc, OwnerKind, OwnerState},
     process::Machine,
@@ -95,7 +96,9 @@ impl Lease {
     pub fn acquire(transcript: &Path, options: &LeaseOptions<'_>) -> Result<Lease> {
         let transcript = canonical(transcript)?;
         let meta = fs::symlink_metadata(&transcript).map_err(Error::io("inspect", &transcript))?;
-        require_regular(&transcript, &meta)?;
+        if !reasonix::is_session_dir(&transcript) {
+            require_regular(&transcript, &meta)?;
+        }
         let started = Instant::now();
         let mut pause = Duration::from_millis(5);
         let mut nameless = 0;
@@ -392,7 +395,7 @@ fn open_or_create(lock: &Path, transcript: &fs::Metadata) -> Result<File, LockEr
         #[cfg(unix)]
         {
             use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-            options.custom_flags(super::file::no_surprises()).mode(transcript.mode() & 0o777 | 0o600);
+            options.custom_flags(super::file::no_surprises()).mode(transcript.mode() & 0o666 | 0o600);
         }
         options
     };
@@ -440,7 +443,7 @@ fn open_or_create(lock: &Path, transcript: &fs::Metadata) -> Result<File, LockEr
 fn share_like(file: &File, transcript: &fs::Metadata) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
     let _ = fchown(file, Some(transcript.uid()), Some(transcript.gid()));
-    let _ = file.set_permissions(fs::Permissions::from_mode(transcript.mode() & 0o777 | 0o600));
+    let _ = file.set_permissions(fs::Permissions::from_mode(transcript.mode() & 0o666 | 0o600));
 }
 
 #[cfg(not(unix))]

@@ -20,5 +20,6 @@ pub mod sessions;
 pub mod signals;
 pub mod snapshot;
 pub mod state;
+pub mod then;
 pub mod trust;
 pub mod writer;

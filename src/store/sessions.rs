@@ -19,6 +19,7 @@ use super::{
             QwenDirs,
             home::{self, SessionFile},
         },
+        reasonix::{self, ReasonixDirs},
     },
     env::Env,
     file::FileSource,
@@ -114,7 +115,8 @@ fn candidates(ctx: &SessionContext<'_>, all: bool) -> Result<Vec<SessionInfo>> {
     let mut found = Vec::new();
     // Gone since the folder was read: no meta data.
     let mut add = |agent, session_id, path: PathBuf, archived| {
-        if let Ok(meta) = fs::symlink_metadata(&path) {
+        let log = (agent == Agent::Reasonix).then(|| fs::symlink_metadata(path.join(reasonix::LOG)).ok());
+        if let Some(meta) = log.flatten().or_else(|| fs::symlink_metadata(&path).ok()) {
             let (modified, bytes) = (modified(&meta), meta.len());
             found.push(SessionInfo { agent, session_id, path, modified, bytes, archived });
         }
@@ -123,6 +125,12 @@ fn candidates(ctx: &SessionContext<'_>, all: bool) -> Result<Vec<SessionInfo>> {
     if let Some(dirs) = &claude {
         for session in dirs.sessions()? {
             add(Agent::Claude, session.session_id, session.path, false);
+        }
+    }
+    let reasonix = ReasonixDirs::from_env(ctx.env).filter(|_| wanted(Agent::Reasonix));
+    if let Some(dirs) = &reasonix {
+        for session in dirs.sessions()? {
+            add(Agent::Reasonix, session.session_id, session.path, false);
         }
     }
     match QwenDirs::from_env(ctx.env, ctx.cwd) {
@@ -149,18 +157,25 @@ fn candidates(ctx: &SessionContext<'_>, all: bool) -> Result<Vec<SessionInfo>> {
 /// What the current project is to each agent.
 struct Here {
     chats: Option<PathBuf>,
+    reasonix: Option<PathBuf>,
     project: Project,
 }
 
 impl Here {
     fn of(ctx: &SessionContext<'_>) -> Here {
         let chats = QwenDirs::from_env(ctx.env, ctx.cwd).ok().map(|dirs| dirs.chats_dir(ctx.cwd));
-        Here { chats, project: Project::of(ctx.cwd) }
+        let reasonix = ReasonixDirs::from_env(ctx.env).map(|dirs| dirs.project_root(ctx.cwd));
+        let reasonix = reasonix.and_then(|root| root.canonicalize().ok());
+        Here { chats, reasonix, project: Project::of(ctx.cwd) }
     }
 
     fn has(&self, session: &SessionInfo) -> bool {
         match session.agent {
             Agent::Claude => self.project.has_session(&session.path),
+            Agent::Reasonix => {
+                let root = session.path.parent().and_then(|root| root.canonicalize().ok());
+                root.is_some() && root == self.reasonix
+            }
             Agent::Qwen => self.chats.as_ref().is_some_and(|chats| session.path.starts_with(chats)),
         }
     }
@@ -179,7 +194,9 @@ pub fn resolve(arg: Option<&str>, ctx: &SessionContext<'_>) -> Result<SessionRef
     let path = Path::new(arg);
     // A folder may have the name of an id by chance; a file is meant.
     match fs::symlink_metadata(ctx.cwd.join(path)) {
-        Ok(meta) if !meta.is_dir() => by_path(&ctx.cwd.join(path)),
+        Ok(meta) if !meta.is_dir() || reasonix::is_session_dir(&ctx.cwd.join(path)) => {
+            by_path(&ctx.cwd.join(path))
+        }
         Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Err(Fault::io("inspect", path, e).into())
         }
@@ -193,7 +210,7 @@ pub fn resolve(arg: Option<&str>, ctx: &SessionContext<'_>) -> Result<SessionRef
 
 /// Reads what a session is about. Empty where the file cannot be read: this is for lists.
 pub fn text_of(path: &Path, agent: Agent) -> SessionText {
-    let Ok(source) = FileSource::open(path) else { return SessionText::default() };
+    let Ok(source) = FileSource::open_alone(path) else { return SessionText::default() };
     let dialect = dialect::of(agent);
     let head = Window::read(&source, 0, dialect);
     let tail = Window::read(&source, Source::len(&source).saturating_sub(WINDOW), dialect);
@@ -206,6 +223,11 @@ pub fn text_of(path: &Path, agent: Agent) -> SessionText {
 }
 
 fn by_path(path: &Path) -> Result<SessionRef> {
+    if let Some(dir) = reasonix::session_dir_of(path) {
+        let path = lease::canonical(&dir)?;
+        let session_id = path.file_name().and_then(|n| n.to_str()).map(str::to_owned);
+        return Ok(SessionRef { agent: Some(Agent::Reasonix), path, session_id });
+    }
     let path = lease::canonical(path)?;
     let name = path.file_name().and_then(|n| n.to_str());
     let session_id = name.and_then(home::session_of_file_name).map(str::to_owned);
@@ -213,7 +235,7 @@ fn by_path(path: &Path) -> Result<SessionRef> {
 }
 
 fn by_id(arg: &str, ctx: &SessionContext<'_>) -> Result<Option<SessionRef>> {
-    if arg.len() < MIN_PREFIX || !arg.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+    if arg.len() < MIN_PREFIX || !dialect::reasonix::ids::is_session_id(arg) {
         return Ok(None);
     }
     let mut sessions = candidates(ctx, true)?;

@@ -10,7 +10,11 @@ use std::{
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::file::{FileSource, identity};
+use super::{
+    agents::reasonix,
+    file::{FileSource, identity},
+    ledger::entry::PartRef,
+};
 use crate::{
     dialect::{self, Dialect},
     record::Agent,
@@ -52,6 +56,8 @@ pub struct Snapshot {
     pub mtime: Timestamp,
     /// Its permission bits; 0 where there are none.
     pub mode: u32,
+    /// What a session of several files was read from, if the digest was asked for; empty for a single file.
+    pub parts: Vec<PartRef>,
     source: FileSource,
     opened: Times,
     settled: bool,
@@ -94,14 +100,14 @@ const HEAD: u64 = 256 * 1024;
 /// # Errors
 /// `unsafe-path` for anything but a regular file; `io`.
 pub fn head(path: &Path, dialect: &dyn Dialect) -> Result<Transcript> {
-    let mut source = FileSource::open(path)?;
+    let mut source = FileSource::open_alone(path)?;
     let whole = source.len();
     source.truncate_to(HEAD);
     let t = dialect.read(&source).map_err(|e| read_error(path, e))?;
     if !t.records.is_empty() || whole <= HEAD {
         return Ok(t);
     }
-    dialect.read(&FileSource::open(path)?).map_err(|e| read_error(path, e))
+    dialect.read(&FileSource::open_alone(path)?).map_err(|e| read_error(path, e))
 }
 
 /// How long a transcript has not been written to: since its modification time, zero if that lies ahead.
@@ -119,6 +125,9 @@ pub fn quiet_for(path: &Path, now: Timestamp) -> Result<Duration> {
 /// # Errors
 /// `unsafe-path` for anything but a regular file; `io`.
 pub fn agent_of(path: &Path) -> Result<Option<Agent>> {
+    if reasonix::is_session_dir(path) {
+        return Ok(Some(Agent::Reasonix));
+    }
     let source = FileSource::open(path)?;
     dialect::recognise(&source).map_err(|e| read_error(path, e))
 }
@@ -137,6 +146,15 @@ impl Snapshot {
     /// # Errors
     /// As for [`Snapshot::take`]; `snapshot-changed` if the file has not so many bytes, or no line ends there.
     pub fn take_up_to(path: &Path, dialect: &dyn Dialect, bytes: u64) -> Result<Snapshot> {
+        if reasonix::is_session_dir(path) {
+            let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let cut = || changed(path, "was cut", json!({}));
+            let source = reasonix::open_rendered_at(path, &[(id, bytes)])?.ok_or_else(cut)?;
+            let snapshot = Snapshot::of(source, path, dialect, true)?;
+            // Of a single log, up to the end of a commit.
+            let whole = snapshot.parts.first().is_some_and(|part| part.bytes == bytes);
+            return if whole { Ok(snapshot) } else { Err(snapshot.was_rewritten()) };
+        }
         let mut source = FileSource::open(path)?;
         source.truncate_to(bytes);
         let snapshot = Snapshot::of(source, path, dialect, true)?;
@@ -163,7 +181,9 @@ impl Snapshot {
         let bytes = transcript.bytes;
         let digest = tee.finish(bytes).map_err(|e| read_error(path, e))?;
         source.truncate_to(bytes);
+        let parts = if digest.is_some() { part_refs(&source)? } else { Vec::new() };
         Ok(Snapshot {
+            parts,
             path: path.to_owned(),
             bytes,
             digest: digest.map(|d| format!("blake3:{}", d.to_hex())),
@@ -199,6 +219,9 @@ impl Snapshot {
     /// # Errors
     /// `snapshot-changed` with what changed; `io`.
     pub fn check(&self, growth: Growth) -> Result<bool> {
+        if !self.source.parts().is_empty() {
+            return self.check_parts(growth);
+        }
         let before = self.look(growth)?;
         if !(self.settled && before == self.opened) {
             let expected = self.digest.as_ref().expect("BUG: a snapshot without a digest is only read from");
@@ -209,6 +232,22 @@ impl Snapshot {
         }
         // A second look, because the digest takes time.
         Ok(self.look(growth)?.len > self.opened.len)
+    }
+
+    /// [`Snapshot::check`] of a session of several files: each must still begin with its bytes.
+    fn check_parts(&self, growth: Growth) -> Result<bool> {
+        assert!(!self.parts.is_empty(), "BUG: a snapshot without a digest is only read from");
+        let mut grew = false;
+        for (file, part) in self.source.parts().iter().zip(&self.parts) {
+            match file.check(&part.digest)? {
+                Err(what) => return Err(changed(file.log.path(), what, json!({}))),
+                Ok(true) if growth == Growth::Refuse => {
+                    return Err(changed(file.log.path(), "has grown", json!({})));
+                }
+                Ok(more) => grew |= more,
+            }
+        }
+        Ok(grew)
     }
 
     fn look(&self, growth: Growth) -> Result<Times> {
@@ -274,9 +313,18 @@ fn read_error(path: &Path, e: io::Error) -> Error {
     Fault::io("read", path, e).into()
 }
 
+fn part_refs(source: &FileSource) -> Result<Vec<PartRef>> {
+    let parts = source.parts().iter();
+    let part = |p: &reasonix::PartFile| {
+        Ok(PartRef { session_id: p.session_id.clone(), bytes: p.log.len(), digest: p.digest()? })
+    };
+    parts.map(part).collect()
+}
+
 const BLOCK: usize = 256 * 1024;
 
-fn digest_of(source: &dyn Source, bytes: u64) -> io::Result<blake3::Hash> {
+/// BLAKE3 of the first bytes.
+pub(super) fn digest_of(source: &dyn Source, bytes: u64) -> io::Result<blake3::Hash> {
     let mut rolling = Rolling::default();
     rolling.catch_up(source, bytes)?;
     Ok(rolling.hasher.finalize())

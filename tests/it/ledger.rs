@@ -53,7 +53,12 @@ pub fn pending(ledger: &Ledger, operation: &str, leaves: &[&str]) -> Body {
     let leaves = leaves.iter().map(|id| leaf(id)).collect();
     let chosen = RecordId::from("leaf-a");
     Body {
-        snapshot: Some(SnapshotRef { bytes: 10, digest: format!("blake3:{}", "0".repeat(64)), records: 2 }),
+        snapshot: Some(SnapshotRef {
+            bytes: 10,
+            digest: format!("blake3:{}", "0".repeat(64)),
+            records: 2,
+            parts: Vec::new(),
+        }),
         offered: Some(offered_for(&ledger.read().unwrap(), leaves)),
         verdict: Some(VerdictRecord {
             leaf_uuid: chosen.clone(),

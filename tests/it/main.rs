@@ -66,6 +66,7 @@ mod random;
 #[cfg(unix)]
 mod readme;
 mod reasonix_child;
+mod reasonix_cli;
 mod reasonix_log;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod reasonix_made;

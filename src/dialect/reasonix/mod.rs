@@ -11,6 +11,7 @@
 //! - [`content`]: payloads that stand elsewhere.
 //! - [`projection`]: commits to turns.
 //! - [`child`]: the log of a fork.
+//! - [`render`]: the sessions of a family as one tree; [`Reasonix`] is the dialect over it.
 //! - [`manifest`], [`ids`]: the files and names around it.
 
 pub mod child;
@@ -20,9 +21,12 @@ pub mod event;
 pub mod frame;
 mod gojson;
 pub mod ids;
+mod lines;
 pub mod manifest;
 pub mod projection;
 pub mod record;
+pub mod render;
 mod trouble;
 
+pub use lines::{Reasonix, end_reason, turns_of, unsupported};
 pub use trouble::Trouble;

@@ -86,12 +86,14 @@ pub struct Projection {
     retracted: HashMap<String, String>,
     hidden: HashSet<String>,
     title: Option<String>,
+    last_seq: u64,
 }
 
 impl Projection {
     /// Applies a commit. To be called in order.
     pub fn apply(&mut self, commit: &Commit) {
         let before = self.turns.len();
+        self.last_seq = commit.last_seq();
         for event in &commit.events {
             self.event(commit, event.seq, &event.fact);
         }
@@ -111,6 +113,16 @@ impl Projection {
     /// Whether a turn, a tool call or a question is open: what a child must not inherit.
     pub fn has_authority(&self) -> bool {
         self.open.is_some() || !self.questions.is_empty() || !self.tools.is_empty()
+    }
+
+    /// The sequence of the last event applied.
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Whether a turn is open.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Whether the log tells of turns at all.

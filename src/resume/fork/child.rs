@@ -41,11 +41,16 @@ pub(super) struct Made {
 /// The place that an operation on a session recorded.
 pub(super) fn recorded(session_id: &str, body: &Body) -> Option<Found> {
     let snapshot = body.snapshot.as_ref()?;
+    // Of a session of several files the one log that is forked.
+    let (bytes, digest) = match snapshot.parts.first() {
+        Some(part) => (part.bytes, &part.digest),
+        None => (snapshot.bytes, &snapshot.digest),
+    };
     Some(Found {
         session_id: session_id.to_owned(),
         cut: body.cut.clone()?,
-        prefix: snapshot.bytes,
-        digest: Some(snapshot.digest.clone()),
+        prefix: bytes,
+        digest: Some(digest.clone()),
     })
 }
 
@@ -64,7 +69,8 @@ pub(super) fn plan(
     let (path, agent) = (&request.target.path, request.target.agent);
     let dialect = dialect::of(agent);
     let prefix = Snapshot::take_up_to(path, dialect, found.prefix)?;
-    if found.digest.is_some() && found.digest != prefix.digest {
+    let digest = prefix.parts.first().map(|part| &part.digest).or(prefix.digest.as_ref());
+    if found.digest.is_some() && found.digest.as_ref() != digest {
         return Err(prefix.was_rewritten());
     }
     let t = &prefix.transcript;
@@ -124,6 +130,7 @@ impl Planned {
             bytes: self.prefix.bytes,
             digest: self.prefix.digest.clone().expect("BUG: a prefix is read with its digest"),
             records: self.prefix.transcript.records.len() as u64,
+            parts: self.prefix.parts.clone(),
         });
         body.cut = Some(found.cut.clone());
         body.who = Some(host.who.clone());

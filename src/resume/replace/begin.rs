@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
+    dialect,
+    record::Agent,
     refusal::{Code, Refusal, Result},
     resume::{Host, Target, settle},
     store::{
@@ -61,8 +63,11 @@ pub(super) struct Operation {
 /// Takes the operation's lock and finds out what is known of it.
 ///
 /// # Errors
-/// `operation-in-flight`, `operation-conflict`, `usage` for an id that is none.
+/// `seed-unsupported`, `operation-in-flight`, `operation-conflict`, `usage` for an id that is none.
 pub(super) fn begin(call: &Call<'_>, host: &Host<'_>) -> Result<Operation> {
+    if call.target.agent == Agent::Reasonix {
+        return Err(dialect::reasonix::unsupported("truncate or restore").into());
+    }
     let fresh = |id: String| Operation { id, lock: None, replay: None, abandoned: None };
     let Some(id) = call.operation_id else { return Ok(fresh((host.new_id)())) };
     operations::validate_operation_id(id)?;

@@ -146,6 +146,7 @@ fn body(
             bytes: snapshot.bytes,
             digest: snapshot.digest.clone().expect("BUG: a snapshot under a lease has a digest"),
             records: snapshot.transcript.records.len() as u64,
+            parts: Vec::new(),
         }),
         offered: None,
         verdict: None,

@@ -34,6 +34,8 @@ impl Backups {
         let (home, session_id) = match agent {
             Agent::Qwen => (qwen.home.clone(), session_id.to_owned()),
             Agent::Claude => claude::place_of(path).map(|place| (place.config, place.session_id))?,
+            // What is a session's own lies in its folder.
+            Agent::Reasonix => return None,
         };
         Some(Backups { root: home.join("file-history"), session_id })
     }

@@ -3,3 +3,4 @@
 pub mod backups;
 pub mod claude;
 pub mod qwen;
+pub mod reasonix;

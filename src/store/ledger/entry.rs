@@ -138,6 +138,21 @@ pub struct SnapshotRef {
     pub digest: String,
     /// Records in them.
     pub records: u64,
+    /// For a session of several files, what it was read from; the bytes above are those that the files are read as.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartRef>,
+}
+
+/// Identity of one file of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PartRef {
+    /// Whose log it is.
+    pub session_id: String,
+    /// Up to its last complete commit.
+    pub bytes: u64,
+    /// `blake3:<hex>` of those bytes.
+    pub digest: String,
 }
 
 /// The leaves that were offered: in full once a ledger, then by digest.

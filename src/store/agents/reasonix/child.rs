@@ -1,0 +1,269 @@
+//! A child: a new session folder in its parent's root, made beside its place, replayed, and published by one rename.
+
+use std::{
+    fs::{self, DirBuilder, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+
+use super::{
+    LOG, ReasonixSession,
+    family::{self, not_what_was_made},
+};
+use crate::{
+    dialect::reasonix::{
+        child::{self, ChildSpec},
+        commit::Commits,
+        ids,
+        manifest::{Manifest, Source},
+        record::CODEC,
+    },
+    refusal::{Error, Fault, Result},
+    store::{
+        atomic, faults,
+        file::{self, FileSource},
+        state::unsafe_path,
+    },
+};
+
+/// Folders of a session whose files are its own.
+const OWNED: [&str; 3] = ["attachments", "assets", "legacy"];
+
+/// What came of publishing a child.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It is there, durably.
+    New(PathBuf),
+    /// Something has its name; nothing was changed.
+    Exists(PathBuf),
+}
+
+/// Where a child stands before it is published. A dot-name is no session to the client.
+pub fn staged_path(root: &Path, child: &str) -> PathBuf {
+    root.join(format!(".{child}.fork-offshoot"))
+}
+
+/// Makes a child that holds the parent's commits up to the sequence `through`, and publishes it. The parent is only read.
+///
+/// `confirm` is given the whole child, as it will be read, before it is published.
+///
+/// # Errors
+/// `unsafe-path` for an id that is no folder name, or an owned file that is no regular file; the fault `damaged`; `io`;
+/// what `confirm` reports. Nothing is left then, except where a crash stops this half way: [`remove_staged`].
+pub fn publish_child(
+    parent: &ReasonixSession,
+    child: &str,
+    through: u64,
+    now: Timestamp,
+    confirm: impl FnOnce(&FileSource) -> Result<()>,
+) -> Result<Published> {
+    let root = parent.root();
+    if !ids::is_session_id(child) {
+        return Err(unsafe_path(Path::new(child), "is no id that a session can have"));
+    }
+    let target = root.join(child);
+    if file::exists(&target) {
+        return Ok(Published::Exists(target));
+    }
+    let staged = Staged::new(root, child)?;
+    let commits = staged.write(parent, child, through, now)?;
+    faults::point("reasonix-staged").map_err(Error::io("use", &staged.dir))?;
+    let made = ReasonixSession::open_as(&staged.dir, child)?;
+    let contents = parent.contents();
+    let mut replay = Commits::new(&made.log, &contents);
+    let mut replayed = 0;
+    while replay.next_commit().map_err(|t| t.into_error(made.log.path()))?.is_some() {
+        replayed += 1;
+    }
+    if replayed != commits || replay.last_seq() != through {
+        return Err(not_what_was_made(&staged.dir, "its log is not what was written"));
+    }
+    confirm(&family::open_staged(&staged.dir, child)?)?;
+    match rename_new(&staged.dir, &target) {
+        Ok(true) => {}
+        Ok(false) => return Ok(Published::Exists(target)),
+        Err(e) => return Err(Fault::io("publish", &target, e).into()),
+    }
+    std::mem::forget(staged);
+    faults::point("reasonix-renamed").map_err(Error::io("publish", &target))?;
+    atomic::sync_dir(root)?;
+    Ok(Published::New(target))
+}
+
+/// Removes what a crash left of a child that was not published.
+///
+/// # Errors
+/// `io`.
+pub fn remove_staged(staged: &Path) -> Result<()> {
+    match fs::remove_dir_all(staged) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Fault::io("remove", staged, e).into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a session begins with the commits of `parent` up to `through`, as a child of it does. It may have grown since.
+///
+/// # Errors
+/// As for reading either.
+pub fn is_child(session: &ReasonixSession, parent: &ReasonixSession, through: u64) -> Result<bool> {
+    if session.manifest.inherited_event_count != Some(through) {
+        return Ok(false);
+    }
+    let (theirs, ours) = (parent.contents(), session.contents());
+    let (mut theirs, mut ours) = (Commits::new(&parent.log, &theirs), Commits::new(&session.log, &ours));
+    while theirs.last_seq() < through {
+        let original = theirs.next_commit().map_err(|t| t.into_error(parent.log.path()))?;
+        let copy = ours.next_commit().map_err(|t| t.into_error(session.log.path()))?;
+        let (Some(original), Some(copy)) = (original, copy) else { return Ok(false) };
+        let same_events = original.events.iter().map(|e| &e.id).eq(copy.events.iter().map(|e| &e.id));
+        let repeats = copy.begin.commit_id == ids::inherited_commit(&session.id, &original.begin.commit_id)
+            && copy.begin.operation_id == ids::inherited_operation(&parent.id, &original.begin.commit_id);
+        if !same_events || !repeats {
+            return Ok(false);
+        }
+    }
+    Ok(theirs.last_seq() == through)
+}
+
+/// A folder under its temporary name, removed again unless it is published.
+struct Staged {
+    dir: PathBuf,
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = remove_staged(&self.dir);
+    }
+}
+
+impl Staged {
+    fn new(root: &Path, child: &str) -> Result<Staged> {
+        let dir = staged_path(root, child);
+        // A crash of an earlier try of the same operation may have left it.
+        remove_staged(&dir)?;
+        new_folder(&dir)?;
+        Ok(Staged { dir })
+    }
+
+    /// Writes everything that the child has, durably. How many commits that is.
+    fn write(&self, parent: &ReasonixSession, child: &str, through: u64, now: Timestamp) -> Result<u64> {
+        let log_path = self.dir.join(LOG);
+        let contents = parent.contents();
+        let spec = ChildSpec { parent: &parent.id, child, through };
+        let mut out = BufWriter::with_capacity(256 * 1024, new_file(&log_path)?);
+        let log = child::write(&parent.log, &contents, &spec, &mut out)
+            .map_err(|t| t.into_error(parent.log.path()))?;
+        faults::point("reasonix-log-written").map_err(Error::io("write", &log_path))?;
+        let log_file = out.into_inner().map_err(|e| Fault::io("write", &log_path, e.into_error()))?;
+        log_file.sync_all().map_err(Error::io("sync", &log_path))?;
+        let created_at = now.to_string();
+        let source = Source {
+            path: parent.dir.display().to_string(),
+            size: log.bytes,
+            sha256: log.sha256,
+            version: CODEC.to_owned(),
+            legacy_head_id: None,
+        };
+        let manifest = Manifest::of_child(child, created_at.clone(), through, source);
+        write_file(&self.dir.join("manifest.json"), &manifest.to_json())?;
+        if let Some(header) = &parent.header {
+            write_file(&self.dir.join("header.json"), &header.of_child(child, &created_at))?;
+        }
+        for owned in OWNED {
+            copy_folder(&parent.dir.join(owned), &self.dir.join(owned))?;
+        }
+        atomic::sync_dir(&self.dir)?;
+        Ok(log.commits)
+    }
+}
+
+fn new_folder(path: &Path) -> Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(Error::io("create", path))
+}
+
+fn new_file(path: &Path) -> Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(Error::io("create", path))
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = new_file(path)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", path))
+}
+
+/// Copies a folder of a session's own files, if it is there, as real files. A link would be a way out of the session.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    match fs::symlink_metadata(from) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(Fault::io("inspect", from, e).into()),
+        Ok(meta) if !meta.is_dir() => return Err(unsafe_path(from, "is no folder")),
+        Ok(_) => {}
+    }
+    let mut folders = vec![(from.to_owned(), to.to_owned())];
+    let mut made = Vec::new();
+    while let Some((from, to)) = folders.pop() {
+        new_folder(&to)?;
+        for entry in fs::read_dir(&from).map_err(Error::io("list", &from))? {
+            let entry = entry.map_err(Error::io("list", &from))?;
+            let (source, target) = (entry.path(), to.join(entry.file_name()));
+            let kind = entry.file_type().map_err(Error::io("inspect", &source))?;
+            if kind.is_dir() {
+                folders.push((source, target));
+            } else if kind.is_file() {
+                copy_file(&source, &target)?;
+            } else {
+                return Err(unsafe_path(&source, "is no regular file, and a child has copies of its own"));
+            }
+        }
+        made.push(to);
+    }
+    made.iter().rev().try_for_each(|folder| atomic::sync_dir(folder))
+}
+
+fn copy_file(from: &Path, to: &Path) -> Result<()> {
+    let source = FileSource::open_file(from)?;
+    let mut file = new_file(to)?;
+    io::copy(&mut source.file(), &mut file).map_err(Error::io("copy", from))?;
+    file.sync_all().map_err(Error::io("sync", to))
+}
+
+/// Renames a folder to a name that must be free. False if it is not.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+    use rustix::{
+        fs::{CWD, RenameFlags, renameat_with},
+        io::Errno,
+    };
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        // Not on every file system.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_unless_there(from, to),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+    rename_unless_there(from, to)
+}
+
+/// A rename replaces no folder that has anything in it, and a session folder has.
+fn rename_unless_there(from: &Path, to: &Path) -> io::Result<bool> {
+    if file::exists(to) {
+        return Ok(false);
+    }
+    match fs::rename(from, to) {
+        Ok(()) => Ok(true),
+        Err(_) if file::exists(to) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
