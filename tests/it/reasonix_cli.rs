@@ -425,3 +425,129 @@ fn a_source_may_grow_but_not_change_while_it_is_forked() {
     assert_eq!(changed["refusal"]["code"], "snapshot-changed");
     assert_eq!(fs::read_dir(&home.root).unwrap().filter(|e| e.as_ref().unwrap().path().is_dir()).count(), 1);
 }
+
+#[test]
+fn targets_are_those_of_the_log_and_bound_to_it() {
+    let home = Home::with(&[
+        "mini-parent",
+        "mini-child",
+        "synth-authority",
+        "synth-messages-only",
+        "mini-unclosed-then-start",
+    ]);
+    let targets = |session: &str| home.run(&["targets", session, "--json"]).code(0).json();
+    let listed = targets("mini-parent");
+    assert_eq!((&listed["agent"], &listed["verifiable"]), (&json!("reasonix"), &json!(true)));
+    let turns = listed["targets"].as_array().unwrap();
+    assert_eq!(turns.len(), 3);
+    let [first, _, open] = [&turns[0], &turns[1], &turns[2]];
+    for (key, value) in [
+        ("turnId", json!("turn_1")),
+        ("turnNumber", json!(1)),
+        ("start", json!(1)),
+        ("end", json!(4)),
+        ("boundary", json!(4)),
+        ("status", json!("completed")),
+        ("messageId", json!("a1")),
+        ("available", json!(true)),
+    ] {
+        assert_eq!(first[key], value, "{key}");
+    }
+    assert_eq!((&open["available"], &open["reason"]), (&json!(false), &json!("turn-open")));
+    let reasons = |session: &str| -> Vec<Value> {
+        targets(session)["targets"].as_array().unwrap().iter().map(|t| t["reason"].clone()).collect()
+    };
+    assert_eq!(
+        reasons("synth-authority"),
+        [Value::Null, json!("active-authority"), Value::Null, json!("turn-open")]
+    );
+    assert_eq!(reasons("mini-unclosed-then-start"), [json!("turn-unclosed"), Value::Null]);
+    let unproved = targets("synth-messages-only");
+    assert_eq!((&unproved["targets"], &unproved["verifiable"]), (&json!([]), &json!(false)));
+    // Children inherit turn ids, not anchors.
+    assert_ne!(targets("mini-child")["targets"][0]["anchor"], first["anchor"]);
+}
+
+#[test]
+fn a_fork_at_a_turn_is_the_child_that_the_client_would_make() {
+    let home = Home::with(&["mini-parent"]);
+    let before = home.picture();
+    let listed = home.run(&["targets", "mini-parent", "--json"]).code(0).json();
+    let anchor = listed["targets"][0]["anchor"].as_str().unwrap().to_owned();
+    let forked =
+        home.run(&["fork", "mini-parent", "--turn", "turn_1", "--expect", &anchor, "--json"]).code(0).json();
+    let child = forked["sessionId"].as_str().unwrap();
+    let mut expected = Vec::new();
+    let spec = ChildSpec { parent: "mini-parent", child, through: 4 };
+    let contents = offshoot::dialect::reasonix::content::NoContents;
+    child::write(&home.log("mini-parent"), &contents, &spec, &mut expected).unwrap();
+    assert_eq!(records(&home.log(child)), records(&expected));
+    let mut after = home.picture();
+    after.retain(|path, _| !path.starts_with(home.root.join(child)));
+    assert_eq!(after, before, "the parent is as it was, and no lease was taken");
+    assert!(!home.root.join(".mini-parent.offshoot-lock").exists());
+    // A second click, an intended second child, and an acknowledgement.
+    let again = home.run(&["fork", "mini-parent", "--turn", "turn_1", "--json"]).code(0).json();
+    assert_eq!((&again["sessionId"], &again["replayed"]), (&json!(child), &json!(true)));
+    let new = home.run(&["fork", "mini-parent", "--turn", "turn_1", "--new", "--json"]).code(0).json();
+    assert_ne!(new["sessionId"], *child);
+    let _ = home.run(&["audit", "verify", "--deep"]).code(0);
+    // The client goes on in a child: that is a child which was taken up.
+    let refused = |args: &[&str], code: i32, name: &str| {
+        let ran = home.run(&[&["fork", "mini-parent"], args, &["--json"]].concat()).code(code).json();
+        assert_eq!(ran["refusal"]["code"], name, "{args:?}: {ran}");
+    };
+    refused(&["--turn", "turn_3"], 3, "turn-open");
+    refused(&["--turn", "turn_9"], 3, "unknown-turn");
+    refused(&["--at", "89f4374f816089faebc3e68320ae20c1"], 3, "seed-unsupported");
+    // The source is replaced by another with the same turn ids and boundaries.
+    let other = Log::default().turn("turn_1").turn("turn_2");
+    fs::write(home.root.join("mini-parent/events.frames"), &other.bytes).unwrap();
+    refused(&["--turn", "turn_1", "--expect", &anchor], 4, "stale-source");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_fork_at_a_turn_stopped_anywhere_is_settled() {
+    use std::os::unix::process::ExitStatusExt;
+
+    let args = ["fork", "mini-parent", "--turn", "turn_2", "--json", "--operation-id", "op"];
+    for point in [
+        "claimed",
+        "pending",
+        "reasonix-log-written",
+        "reasonix-staged",
+        "reasonix-renamed",
+        "seeded",
+        "completed",
+    ] {
+        let home = Home::with(&["mini-parent"]);
+        let source = home.log("mini-parent");
+        let stopped =
+            home.env.command(&args).env("OFFSHOOT_FAULT_POINT", format!("{point}=kill")).output().unwrap();
+        assert_eq!(stopped.status.signal(), Some(9), "{point}");
+        let _ = home.run(&["recover", "--json"]).code(0);
+        assert!(
+            !fs::read_dir(&home.root).unwrap().any(|e| e
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .contains("fork-offshoot"))
+        );
+        let forked = home.run(&args).code(0).json();
+        let child = home.log(forked["sessionId"].as_str().unwrap());
+        assert_eq!(
+            turns(&child, &offshoot::dialect::reasonix::content::NoContents).unwrap().turns().len(),
+            2,
+            "{point}"
+        );
+        assert_eq!(
+            fs::read_dir(&home.root).unwrap().filter(|e| e.as_ref().unwrap().path().is_dir()).count(),
+            2,
+            "{point}"
+        );
+        assert_eq!(home.log("mini-parent"), source, "{point}");
+        let _ = home.run(&["audit", "verify", "--deep"]).code(0);
+    }
+}
