@@ -66,7 +66,9 @@ impl<'a> RawStr<'a> {
 
     /// Compares with a text of printable ASCII, whichever way the string spells it.
     pub fn is(self, ascii: &str) -> bool {
-        self.0 == ascii.as_bytes() || (self.0.contains(&b'\\') && self.text() == ascii)
+        // No spelling of a character takes more than six bytes; long texts need not be decoded.
+        self.0 == ascii.as_bytes()
+            || (self.0.len() <= 6 * ascii.len() && self.0.contains(&b'\\') && self.text() == ascii)
     }
 
     /// Whether the first character that is no white space is surely another one than this of printable ASCII. For
