@@ -129,10 +129,16 @@ impl View<'_> {
     }
 
     fn diagnostics(&self, out: &mut String) {
-        for d in &self.inspection.diagnostics {
+        /// As many as can be read at a glance; the branches above them must not scroll away.
+        const SHOWN: usize = 30;
+        let all = &self.inspection.diagnostics;
+        for d in all.iter().take(SHOWN) {
             let (line, text) = self.diagnostic(d);
             let at = line.map(|l| format!("line {l}: ")).unwrap_or_default();
             let _ = writeln!(out, "{}", wrap(&format!("{at}{text}"), COLUMNS, "  "));
+        }
+        if all.len() > SHOWN {
+            let _ = writeln!(out, "and {} more; --json lists them all", all.len() - SHOWN);
         }
     }
 
@@ -155,10 +161,11 @@ impl View<'_> {
             TopologyDiagnostic::ConflictingParent { uuid, parent_uuids } => {
                 let parents: Vec<&str> =
                     parent_uuids.iter().map(|p| p.as_ref().map_or("null", RecordId::as_str)).collect();
+                let counts = if self.transcript.last_wins { "last" } else { "first" };
                 (
                     self.line_of(uuid),
                     format!(
-                        "conflicting-parent: records of `{uuid}` name {}; the first counts",
+                        "conflicting-parent: records of `{uuid}` name {}; the {counts} counts",
                         some(&parents)
                     ),
                 )

@@ -286,3 +286,32 @@ fn the_marks_of_a_branch_that_went_on_fit_their_line() {
     let marks = format!("    the client's own pick, recorded, continued in {child} (0 new prompts)\n");
     assert!(page.contains(&marks), "{page}");
 }
+
+#[test]
+fn a_person_is_told_the_first_diagnostics_and_how_many_more_there_are() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", two_branches() + &"{\"no record\": 1}\n".repeat(100));
+    let text = env.run(&["inspect", &path]).code(0).stdout;
+    assert_eq!(text.matches("skipped-record").count(), 30);
+    assert!(text.contains("and 70 more; --json lists them all"), "{text}");
+    let json = env.run(&["inspect", "--json", &path]).code(0).json();
+    assert_eq!(json["diagnostics"].as_array().unwrap().len(), 100);
+}
+
+#[test]
+fn a_conflict_is_told_with_the_record_that_counts() {
+    let env = TestEnv::new();
+    let again = record("aX", Some("u1"), "assistant", "again", 9);
+    let qwen = env.run(&["inspect", &env.write("q.jsonl", two_branches() + &again)]).code(0).stdout;
+    assert!(qwen.contains("the first counts"), "{qwen}");
+    let claude = |uuid: &str, parent: Option<&str>, kind: &str| {
+        json!({"uuid": uuid, "parentUuid": parent, "sessionId": SESSION, "type": kind, "isSidechain": false,
+            "version": "2.1.332", "timestamp": "2026-01-01T10:00:00.000Z",
+            "message": {"role": kind, "content": [{"type": "text", "text": "words"}]}})
+        .to_string()
+            + "\n"
+    };
+    let t = [claude("u", None, "user"), claude("a", Some("u"), "assistant"), claude("a", None, "assistant")];
+    let claude = env.run(&["inspect", "--agent", "claude", &env.write("c.jsonl", t.concat())]).code(0).stdout;
+    assert!(claude.contains("the last counts"), "{claude}");
+}

@@ -167,7 +167,7 @@ fn table(rows: &[Row], paint: Paint) -> String {
         let padded: Vec<String> = cells.iter().zip(widths).map(|(cell, w)| pad(cell, w)).collect();
         fit(padded.join("  ").trim_end(), COLUMNS.max(first))
     };
-    let titles = ["OPERATION", "WHEN", "STATE", "BY", "SEED", "LEAF", "SESSION"];
+    let titles = ["OPERATION", "WHEN (UTC)", "STATE", "BY", "SEED", "LEAF", "SESSION"];
     let mut out = String::new();
     let _ = writeln!(out, "{}", paint.dim(&line(titles)));
     for row in rows {
