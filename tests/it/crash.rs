@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     crash_runs::{
-        ANCHOR_BEHIND, ANCHOR_RUN, After, COMMAND, FORK, NO_OP, NONE, Scenario, UNDO, WRITER,
+        ANCHOR_BEHIND, ANCHOR_RUN, After, COMMAND, FORK, FORK_AT, NO_OP, NONE, Scenario, UNDO, WRITER,
         WRITER_WITHOUT_SEED,
     },
     crash_world::{OPERATION, World, result, run, text, trace},
@@ -30,7 +30,8 @@ pub fn clean(scenario: &Scenario) -> Clean {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let result = result(&world, &output);
     world.assert_settled(scenario.name);
-    let seeded = world.env.path(result["seed"]["transcript"].as_str().unwrap().trim_start_matches('/'));
+    let seeded = result.pointer("/seed/transcript").unwrap_or(&result["transcript"]);
+    let seeded = world.env.path(seeded.as_str().unwrap().trim_start_matches('/'));
     assert_eq!(world.client_history(&seeded)[..scenario.history.len()], *scenario.history);
     Clean { points, result, picture: world.picture() }
 }
@@ -121,6 +122,7 @@ fn recovery_stopped_anywhere() {
     for (scenario, point) in [
         (&FORK, "fork-backups"),
         (&FORK, "publish.linked"),
+        (&FORK_AT, "publish.linked"),
         (&FORK, "ledger-line-unsynced"),
         (&ANCHOR_RUN, "agent-lock-linked"),
         (&ANCHOR_BEHIND, "append-half"),
@@ -169,6 +171,11 @@ fn fault_of(point: &str) -> String {
 #[test]
 fn a_fork_stopped_anywhere() {
     sweep(&FORK);
+}
+
+#[test]
+fn a_fork_at_a_record_stopped_anywhere() {
+    sweep(&FORK_AT);
 }
 
 #[test]

@@ -131,6 +131,28 @@ pub const FORK: Scenario = Scenario {
     ],
 };
 
+/// Without a lease: there is nothing of the source to hold.
+pub const FORK_AT: Scenario = Scenario {
+    name: "fork --at",
+    verb: "fork",
+    args: &["--at", "a2"],
+    bodies: &[],
+    prepare: nothing,
+    history: WENT_ONE_WAY,
+    phases: &[
+        (NeverMade, &[&["claim-made", "claimed"], LINE]),
+        (
+            Abandoned,
+            &[
+                LINE_IS_THERE,
+                &["pending", "fork-half", "fork-staged", "backup-copied", "backup-copied", "fork-backups"],
+            ],
+        ),
+        (Completed, &[&["publish.linked", "seeded"], LINE]),
+        (Done, &[LINE_IS_THERE, &["completed"]]),
+    ],
+};
+
 pub const ANCHOR_RUN: Scenario = Scenario {
     name: "in-place",
     verb: "resume",

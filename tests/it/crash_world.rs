@@ -285,7 +285,7 @@ pub fn result(world: &World, output: &Output) -> Value {
                 .filter_map(|(at, _)| {
                     serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next()?.ok()
                 })
-                .filter(|v| v["schema"] == "offshoot.resume/1")
+                .filter(|v| v["schema"] == "offshoot.resume/1" || v["schema"] == "offshoot.fork/1")
                 .collect::<Vec<_>>()
         })
         .next();

@@ -37,6 +37,8 @@ mod diff_export;
 mod foreign_files;
 #[cfg(unix)]
 mod fork;
+#[cfg(unix)]
+mod fork_kills;
 mod inspect_cli;
 mod lease;
 mod ledger;

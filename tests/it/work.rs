@@ -92,10 +92,15 @@ fn bodies_of_rounds_are_read_a_few_times_each() {
     let source = Counting { bytes: lines(&claude_rounds(N)), read: AtomicU64::new(0) };
     let t = Claude.read(&source).unwrap();
     let reading = source.read.swap(0, Ordering::Relaxed);
-    assert_eq!(reading, source.bytes.len() as u64, "the file is read once");
+    let size = source.bytes.len() as u64;
+    // What is cut at the end of a chunk is read to its end there, and again where the next chunk begins.
+    assert!(
+        (size..=size + size / 8).contains(&reading),
+        "{reading} bytes read of {size}: the file is read once"
+    );
     let inspection = topology::inspect(&t, &source, &Claude, &Client::default()).unwrap();
     assert_eq!(inspection.branches.len(), N, "one below each round, and none for results beside the chain");
-    let (read, size) = (source.read.into_inner(), source.bytes.len() as u64);
+    let read = source.read.into_inner();
     assert!(read <= 3 * size, "{read} bytes read of {size}");
 }
 
