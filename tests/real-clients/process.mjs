@@ -41,6 +41,15 @@ export function run(program, args, { cwd, env }) {
   });
 }
 
+/** Starts a program that goes on until `end` is called. Nothing is inherited from our environment. */
+export function start(program, args, { cwd, env }) {
+  const child = spawn(program, args, { cwd, env, stdio: "ignore", detached: true });
+  child.on("error", () => running.delete(child));
+  if (child.pid !== undefined) running.add(child);
+  child.on("close", () => running.delete(child));
+  return { end: () => void (running.has(child) && kill(child)) };
+}
+
 /** Runs the tasks, so many at a time; the results are in the order of the tasks. A task that throws ends everything. */
 export async function pool(width, tasks) {
   const results = new Array(tasks.length);
