@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     stage::{Process, names, records_of, until},
-    support::{Ran, TestEnv},
+    support::{Ran, TestEnv, fixture},
     turns::{
         Lines, SESSION, answers, asks, calls, claude, duration, note, pin, qwen, returns, says, telemetry,
         uses,
@@ -519,6 +519,48 @@ fn a_target_of_any_branch_can_be_forked_at() {
         assert_eq!(inherited(&source.fork(&["--turn", "u2"]))[3..], ["u2", "a2", "d2"], "{agent}");
         source.sound();
     }
+}
+
+/// The cases that were measured with the clients: whatever is said to be available can be forked at, and the child proves
+/// itself, unless its history is cut off; then that is said, as it is for a resume.
+#[test]
+fn the_targets_of_the_measured_cases_can_be_forked_at() {
+    let (mut forked, mut broken) = (0, 0);
+    for agent in BOTH {
+        for case in fs::read_dir(fixture(&format!("cases/{}", agent.name()))).unwrap() {
+            let case = case.unwrap().path();
+            let Ok(files) = fs::read_dir(&case) else { continue };
+            for file in
+                files.map(|f| f.unwrap().path()).filter(|f| f.extension().is_some_and(|e| e == "jsonl"))
+            {
+                let env = TestEnv::new();
+                let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+                let path: PathBuf = env.write(&format!("work/{name}"), fs::read(&file).unwrap()).into();
+                let source = Source { env, path: fs::canonicalize(path).unwrap() };
+                let asked = ["--agent", agent.name()];
+                let targets = source.run("targets", &asked).code(0).json();
+                let available =
+                    targets["targets"].as_array().unwrap().iter().rfind(|t| t["available"] == true);
+                let Some(target) = available else { continue };
+                let (turn, anchor) = (target["turnId"].as_str().unwrap(), target["anchor"].as_str().unwrap());
+                let ran = source.run("fork", &[&["--turn", turn, "--expect", anchor], &asked[..]].concat());
+                if ran.code == Some(0) {
+                    forked += 1;
+                    continue;
+                }
+                let refusal = ran.json()["refusal"].clone();
+                let reason = refusal["code"].as_str().unwrap();
+                assert!(
+                    ["chain-broken", "seed-unreachable"].contains(&reason),
+                    "{}: {refusal}",
+                    case.display()
+                );
+                assert!(!source.sessions().iter().any(|n| n.ends_with(".jsonl") && *n != name));
+                broken += 1;
+            }
+        }
+    }
+    assert!(forked > 100 && broken < 10, "{forked} forked, {broken} broken");
 }
 
 /// A process that stopped at a fault point until it is let go.
