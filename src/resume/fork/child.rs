@@ -54,9 +54,13 @@ pub(super) fn recorded(session_id: &str, body: &Body) -> Option<Found> {
     })
 }
 
-/// The length of a child as it is; none if it is gone.
+/// The length of a child as it is, or of the log of one that is a folder; none if it is gone.
 pub(super) fn length(path: &Path) -> Result<Option<u64>> {
-    file::length(path)
+    match file::length(&path.join("events.frames")) {
+        Ok(Some(length)) => Ok(Some(length)),
+        // A file has nothing in it that has a name.
+        Ok(None) | Err(_) => file::length(path),
+    }
 }
 
 /// Reads the source up to the cut and fixes everything.
