@@ -551,3 +551,90 @@ fn a_fork_at_a_turn_stopped_anywhere_is_settled() {
         let _ = home.run(&["audit", "verify", "--deep"]).code(0);
     }
 }
+
+const ASKED: (&str, &str, bool) = ("interaction/created", r#"{"id":"i"}"#, false);
+const ANSWERED: (&str, &str, bool) = ("interaction/resolved", r#"{"id":"i","state":"answered"}"#, false);
+const ENDED: (&str, &str, bool) = ("turn/end", r#"{"status":"completed"}"#, false);
+const STARTED: (&str, &str, bool) = ("turn/start", "{}", false);
+
+#[test]
+fn an_active_authority_is_refused_and_one_resolved_by_the_closing_commit_is_not() {
+    let home = Home::with(&[]);
+    let message = crate::reasonix_made::message("user", "u", "go");
+    let prompt = ("message/complete", message.as_str(), false);
+    let open = Log::default().turn("one").commit("two", &[STARTED, prompt, ASKED]);
+    // Answered too late, by a commit of its own.
+    home.add("late", &open.clone().commit("two", &[ENDED]).commit("", &[ANSWERED]).bytes);
+    let refused = home.run(&["fork", "late", "--turn", "two", "--json"]).code(3).json();
+    assert_eq!(refused["refusal"]["code"], "active-authority");
+    // Behind the end of the turn, and within the commit that closed it: the cut covers the whole commit.
+    home.add("same", &open.commit("two", &[ENDED, ANSWERED]).bytes);
+    let listed = home.run(&["targets", "same", "--json"]).code(0).json();
+    let target = &listed["targets"][1];
+    assert_eq!(
+        (&target["end"], &target["boundary"], &target["available"]),
+        (&json!(8), &json!(9), &json!(true))
+    );
+    let forked = home.run(&["fork", "same", "--turn", "two", "--json"]).code(0).json();
+    let child = home.log(forked["sessionId"].as_str().unwrap());
+    let (commits, _) =
+        crate::reasonix_made::commits(&child, &offshoot::dialect::reasonix::content::NoContents).unwrap();
+    assert_eq!(commits.last().unwrap().last_seq(), 9);
+}
+
+#[test]
+fn of_two_turns_that_one_commit_closed_the_last_can_be_forked_at() {
+    let home = Home::with(&[]);
+    let log = Log::default().turn("one").commit("two", &[STARTED, ENDED, STARTED, ENDED]);
+    home.add("both", &log.bytes);
+    let listed = home.run(&["targets", "both", "--json"]).code(0).json();
+    let reasons: Vec<&Value> = listed["targets"].as_array().unwrap().iter().map(|t| &t["reason"]).collect();
+    assert_eq!(reasons, [&Value::Null, &json!("boundary-shared"), &Value::Null]);
+    // They share the id; the one that can be forked at is meant.
+    let forked = home.run(&["fork", "both", "--turn", "two", "--json"]).code(0).json();
+    assert_eq!(forked["turnNumber"], 3);
+}
+
+#[test]
+fn a_child_that_the_client_went_on_in_is_not_handed_out_again() {
+    let home = Home::with(&[]);
+    home.add("source", &Log::default().turn("one").turn("two").bytes);
+    let fork = || home.run(&["fork", "source", "--turn", "one", "--json"]).code(0).json();
+    let first = fork();
+    assert_eq!(fork()["sessionId"], first["sessionId"]);
+    let child = first["sessionId"].as_str().unwrap();
+    let path = home.root.join(child).join("events.frames");
+    // Whatever the client appends, if only the beginning of a commit.
+    fs::write(&path, [home.log(child), b"RX4F".to_vec()].concat()).unwrap();
+    assert_ne!(fork()["sessionId"], first["sessionId"]);
+    // As is one that was resumed through us.
+    let second = fork();
+    let _ = home
+        .run(&[
+            "resume",
+            second["sessionId"].as_str().unwrap(),
+            "--seed",
+            "none",
+            "--leaf",
+            second["sessionId"].as_str().unwrap(),
+        ])
+        .code(0);
+    assert_ne!(fork()["sessionId"], second["sessionId"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn two_processes_that_contend_for_one_session_make_one_child() {
+    let home = Home::with(&["mini-parent"]);
+    let args = ["fork", "mini-parent", "--turn", "turn_2", "--json", "--wait", "30s"];
+    let spawn = || {
+        let mut command = home.env.command(&args);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let racers: Vec<_> = (0..6).map(|_| spawn()).collect();
+    let answers: Vec<Value> =
+        racers.into_iter().map(|racer| Ran::from(racer.wait_with_output().unwrap()).code(0).json()).collect();
+    assert!(answers.iter().all(|a| a["sessionId"] == answers[0]["sessionId"]));
+    assert_eq!(answers.iter().filter(|a| a["replayed"] == false).count(), 1);
+    assert_eq!(fs::read_dir(&home.root).unwrap().filter(|e| e.as_ref().unwrap().path().is_dir()).count(), 2);
+}

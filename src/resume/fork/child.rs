@@ -14,6 +14,7 @@ use crate::{
     },
     selection::SeedMode,
     store::{
+        agents::reasonix,
         file,
         ledger::entry::{Body, SeedRecord, SnapshotRef, State},
         snapshot::{Growth, Snapshot},
@@ -56,7 +57,7 @@ pub(super) fn recorded(session_id: &str, body: &Body) -> Option<Found> {
 
 /// The length of a child as it is, or of the log of one that is a folder; none if it is gone.
 pub(super) fn length(path: &Path) -> Result<Option<u64>> {
-    match file::length(&path.join("events.frames")) {
+    match file::length(&path.join(reasonix::LOG)) {
         Ok(Some(length)) => Ok(Some(length)),
         // A file has nothing in it that has a name.
         Ok(None) | Err(_) => file::length(path),
