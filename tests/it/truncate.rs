@@ -461,3 +461,32 @@ fn a_person_is_asked_and_may_decline() {
     assert_eq!(start(&["restore", "--yes"]).wait().code, Some(0));
     assert_eq!(place.text(), session().concat());
 }
+
+/// Whichever verb had an id first, the others are told.
+#[test]
+fn no_verb_takes_an_operation_id_of_another() {
+    let verbs: [(&str, &[&str]); 4] = [
+        ("truncate", &["--after", "one-a"]),
+        ("fork", &["--at", "one-a"]),
+        ("resume", &["--leaf", "other-a", "--seed", "none"]),
+        ("restore", &[]),
+    ];
+    for first in 0..3 {
+        let place = Place::with(&session().concat());
+        let run =
+            |(verb, args): (&str, &[&str])| place.run(verb, &[args, &["--operation-id", "op"]].concat());
+        run(verbs[first]).code(0).json();
+        let before = place.text();
+        for other in (0..4).filter(|&other| other != first) {
+            let refused = run(verbs[other]).code(3).json();
+            assert_eq!(
+                refused["refusal"]["code"], "operation-conflict",
+                "{} then {}",
+                verbs[first].0, verbs[other].0
+            );
+        }
+        assert_eq!(place.text(), before);
+        assert_eq!(run(verbs[first]).code(0).json()["replayed"], true, "{}", verbs[first].0);
+        place.verified();
+    }
+}

@@ -14,7 +14,15 @@ export function rows(client, sessions, bench) {
       ["fork", "in-place"].map((seed) => row(session, leaf, seed, () => seeded(client, session, leaf, seed, bench))),
     ),
     ...(session.forkable
-      ? [row(session, session.forkable, "(its own fork)", () => ownFork(client, session, session.forkable, bench))]
+      ? [
+          row(session, session.forkable, "(its own fork)", () => ownFork(client, session, session.forkable, bench)),
+        ]
+      : []),
+    ...(session.forkable && beginsPlainly(session.leaves[session.forkable])
+      ? [
+          row(session, session.forkable, "truncate", () => truncated(client, session, session.forkable, bench)),
+          row(session, session.forkable, "restore", () => restored(client, session, session.forkable, bench)),
+        ]
       : []),
   ]);
 }
@@ -108,6 +116,50 @@ async function seeded(client, session, name, seed, bench) {
   equal("the findings of the audit", audit.findings, []);
   equal("the notes of the audit", audit.notes.map((note) => note.code), ["followed"]);
   return answer.seed.mode === "in-place" && answer.seed.anchor === null ? "followed, no anchor was needed" : "followed";
+}
+
+/** Whether a leaf begins with a prompt and a reply of one part each: no summary, no round of tool calls. */
+const beginsPlainly = ({ sent: [user, assistant, next] }) =>
+  /^user: \S+$/.test(user) && /^assistant: \S+$/.test(assistant) && next?.startsWith("user: ");
+
+/** The record of the first reply of a leaf, and what the model has got when it ends there. */
+function firstReply(client, path, leaf) {
+  const at = leaf.sent.findIndex((said) => said.startsWith("assistant: "));
+  const said = leaf.sent[at].replace("assistant: ", "");
+  const records = client.conversationOf(path).filter((r) => r.type === "assistant" && JSON.stringify(r).includes(JSON.stringify(said)));
+  if (at < 0 || records.length === 0) throw new Failed("the session has no reply to go back to");
+  return { uuid: records[0].uuid, sent: leaf.sent.slice(0, at + 1) };
+}
+
+async function cut(client, session, name, bench) {
+  const made = prepared(client, session, bench);
+  const after = firstReply(client, made.path, session.leaves[name]);
+  const answer = await made.offshoot.json(["truncate", made.path, "--after", after.uuid]);
+  sameBytes("the backup", readFileSync(answer.backup), session.bytes);
+  return { ...made, after, answer };
+}
+
+// Everything below the first reply is dropped: the client goes on there, with that much of the conversation and no more.
+async function truncated(client, session, name, bench) {
+  const { place, path, offshoot, after, answer } = await cut(client, session, name, bench);
+  const own = after.sent.join("\n");
+  const others = Object.values(session.leaves).flatMap((l) => l.sent.map((s) => s.replace(/^\w+: /, "")));
+  const hidden = ["offshoot", answer.operationId, ...others.filter((text) => !own.includes(text))];
+  const shared = { place, path, session: session.session, offshoot, hidden };
+  const history = await turn(client, { ...shared, history: after.sent, text: "NEXT-1", below: answer.parentUuid });
+  await turn(client, { ...shared, history, text: "NEXT-2" });
+  equal("the findings of the audit", (await offshoot.json(["audit", "verify", path, "--deep"])).findings, []);
+  return answer.anchor === null ? "followed, no anchor was needed" : "followed";
+}
+
+// And taken back: the file is what it was, and the client does what it would have done.
+async function restored(client, session, name, bench) {
+  const { place, path, offshoot } = await cut(client, session, name, bench);
+  await offshoot.json(["restore", path]);
+  sameBytes("the source", readFileSync(path), session.bytes);
+  const { sent, tail } = session.pick;
+  await turn(client, { place, path, session: session.session, history: sent, offshoot, text: "NEXT", hidden: [], below: tail });
+  return "as it was";
 }
 
 // The client's own fork reaches only the branch that it would resume, so it is steered there first.
