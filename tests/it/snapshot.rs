@@ -64,6 +64,31 @@ fn the_digest_is_of_the_bytes_that_were_read() {
     }
 }
 
+/// The file is read in chunks, and an unfinished line can go on through any number of them.
+#[test]
+fn the_digest_ends_where_an_unfinished_line_begins() {
+    const CHUNK: usize = 256 << 10;
+    let env = TestEnv::new();
+    let first = format!("{LINE}\n");
+    for agent in [Agent::Qwen, Agent::Claude] {
+        for whole in [1, CHUNK / first.len() + 1] {
+            let text = first.repeat(whole);
+            let to_next = text.len().next_multiple_of(CHUNK) - text.len();
+            for torn in [1, to_next - 1, to_next, to_next + 1, to_next + CHUNK, to_next + 3 * CHUNK + 1] {
+                for fill in ["x", "\0", "\r"] {
+                    let path = transcript(&env, &format!("{text}{{{}", fill.repeat(torn - 1)));
+                    let snapshot = Snapshot::take(&path, dialect::of(agent), true).unwrap();
+                    let digest = blake3::hash(text.as_bytes()).to_hex();
+                    assert_eq!(snapshot.bytes, text.len() as u64, "{agent:?} {whole} {torn} {fill:?}");
+                    assert_eq!(snapshot.digest, Some(format!("blake3:{digest}")), "{agent:?} {whole} {torn}");
+                    assert_eq!(snapshot.transcript.torn_bytes, torn as u64);
+                    assert!(!snapshot.check(Growth::Refuse).unwrap());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn growth_is_a_change_only_for_who_writes_here() {
     let env = TestEnv::new();
