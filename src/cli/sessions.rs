@@ -70,7 +70,11 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<ExitCode> {
     if global.json {
         output::json(&Document { schema: "offshoot.sessions/1", sessions: rows })?;
     } else if rows.is_empty() {
-        output::note(global, "no sessions here; `--all` looks in every project");
+        let none = match args.all {
+            true => "no sessions in any project",
+            false => "no sessions here; `--all` looks in every project",
+        };
+        output::note(global, none);
     } else {
         output::text(&table(&rows, Timestamp::now(), Paint::stdout(global)))?;
     }

@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hashbrown::HashSet;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -31,6 +32,9 @@ use crate::{
     refusal::{Code, Error, Fault, Refusal, Result},
     transcript::{Flags, Source},
 };
+
+/// How many of several sessions a message names.
+const SHOWN: usize = 3;
 
 /// As the client does, titles and prompts are looked for in this many bytes at either end of a file.
 const WINDOW: u64 = 64 * 1024;
@@ -301,22 +305,30 @@ fn unknown(arg: &str) -> Error {
 }
 
 fn ambiguous(message: String, candidates: &[&SessionInfo]) -> Error {
-    let first: Vec<_> = candidates.iter().take(3).map(|s| format!("`{}`", s.session_id)).collect();
+    // An id that two of them have names neither.
+    let ids: HashSet<&str> = candidates.iter().map(|s| s.session_id.as_str()).collect();
+    if ids.len() < candidates.len() {
+        return several(message, &places(candidates), "name one of them by its path", candidates);
+    }
+    let first: Vec<_> = candidates.iter().take(SHOWN).map(|s| format!("`{}`", s.session_id)).collect();
     several(message, &first, "name one of them by its id", candidates)
 }
 
+/// Where the first of them lie.
+fn places(of: &[&SessionInfo]) -> Vec<String> {
+    of.iter().take(SHOWN).map(|s| format!("`{}` ({})", s.path.display(), s.agent.name())).collect()
+}
+
 /// One id, several files.
-fn several_places(places: &[&SessionInfo]) -> Error {
-    let message = format!("session `{}` exists in {} places", places[0].session_id, places.len());
-    let first: Vec<_> =
-        places.iter().take(3).map(|s| format!("`{}` ({})", s.path.display(), s.agent.name())).collect();
-    let agents = places.iter().any(|s| s.agent != places[0].agent);
+fn several_places(found: &[&SessionInfo]) -> Error {
+    let message = format!("session `{}` exists in {} places", found[0].session_id, found.len());
+    let agents = found.iter().any(|s| s.agent != found[0].agent);
     let hint = if agents {
         "name one of them by its path, or the agent with `--agent`"
     } else {
         "name one of them by its path"
     };
-    several(message, &first, hint, places)
+    several(message, &places(found), hint, found)
 }
 
 fn several(message: String, first: &[String], hint: &str, candidates: &[&SessionInfo]) -> Error {

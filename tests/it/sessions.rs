@@ -225,13 +225,16 @@ fn the_list_says_what_each_session_is_about() {
 fn all_means_every_project_and_commands_take_ids() {
     let home = Home::new();
     home.session("-elsewhere/chats", C, 1, &record("a", None, says("hi")));
-    assert!(home.test.run(&["sessions"]).code(0).stdout.is_empty());
+    let none = home.test.run(&["sessions"]).code(0);
+    assert!(none.stdout.is_empty() && none.stderr.contains("--all"), "{}", none.stderr);
     let all = home.test.run(&["sessions", "--all", "--json"]).code(0).json();
     assert_eq!(all["sessions"][0]["sessionId"], C);
     let inspection = home.test.run(&["inspect", "cccc", "--json"]).code(0).json();
     assert_eq!(inspection["branches"][0]["leafUuid"], "a");
     let none = home.test.run(&["inspect", "--json"]).code(3).json();
     assert_eq!(none["refusal"]["code"], "session-unknown");
+    let nowhere = TestEnv::new().run(&["sessions", "--all"]).code(0);
+    assert!(!nowhere.stderr.contains("--all"), "{}", nowhere.stderr);
 }
 
 impl Home {
@@ -344,6 +347,25 @@ fn one_id_in_two_places_is_ambiguous_and_both_are_named() {
     assert_eq!(told["agent"], "qwen");
     let told = home.test.run(&["inspect", A]).code(3).stderr;
     assert!(told.contains("exists in 2 places") && told.contains("--agent"), "{told}");
+}
+
+/// To name such a session by its id would be refused again.
+#[test]
+fn one_id_twice_in_a_project_is_to_be_named_by_path() {
+    let home = Home::new();
+    let text = home.rewound(&home.cwd, "");
+    home.claude("-one", A, 1, &text);
+    home.claude("-two", A, 2, &text);
+    let told = home.test.run(&["inspect"]).code(3).stderr;
+    for part in [&format!("-one/{A}.jsonl"), &format!("-two/{A}.jsonl"), "by its path"] {
+        assert!(told.contains(part), "{told}");
+    }
+    home.claude("-two", B, 3, &text);
+    let told = home.test.run(&["inspect", "aaaa"]).code(3).stderr;
+    assert!(told.contains("by its path") && told.contains(&format!("-two/{B}.jsonl")), "{told}");
+    fs::remove_file(home.test.path(&format!("home/.claude/projects/-two/{A}.jsonl"))).unwrap();
+    let told = home.test.run(&["inspect", "aaaa"]).code(3).stderr;
+    assert!(told.contains("by its id") && !told.contains(".jsonl"), "{told}");
 }
 
 #[test]
