@@ -320,7 +320,8 @@ fn working_dir_of(seen: &session::Glance) -> Result<Option<PathBuf>> {
         return Ok(Some(cwd));
     }
     let message = format!(
-        "the command cannot be started in the session's working directory `{}`, which is not there",
+        "the command cannot be started in the session's working directory `{}`, which is not there; nothing was \
+         written; without `-- COMMAND` the session is made, and how to resume it is said",
         cwd.display()
     );
     let detail = json!({"path": cwd.display().to_string()});

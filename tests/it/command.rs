@@ -243,6 +243,12 @@ fn a_working_directory_that_is_gone_is_noticed_before_anything_is_written() {
     assert!(fault(&ran)["message"].as_str().unwrap().contains(stage.project.to_str().unwrap()));
     assert_eq!(stage.sessions(), [SESSION]);
     assert!(!stage.env.path(&format!("state/ledger/qwen/{SESSION}.jsonl")).exists());
+
+    // The way out that the message names.
+    assert!(fault(&ran)["message"].as_str().unwrap().contains("without `-- COMMAND`"));
+    let ran = Ran::from(stage.resume(&["--leaf", OTHER]).output().unwrap()).code(0);
+    assert!(ran.stdout.contains("resume it"), "{}", ran.stdout);
+    assert_eq!(stage.sessions().len(), 2);
 }
 
 #[test]
