@@ -1,6 +1,9 @@
 //! `SESSION`: from what was typed to a transcript that has been read.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::AtomicU64,
+};
 
 use super::{
     args::{AgentArg, Global},
@@ -73,10 +76,37 @@ pub fn open(global: &Global, session: Option<&str>, digest: Digest) -> Result<Op
 pub fn open_at(global: &Global, path: PathBuf, digest: Digest) -> Result<Opened> {
     let dialect = dialect::of(agent(global.agent, &path)?);
     let snapshot = Snapshot::take(&path, dialect, digest == Digest::Compute)?;
+    let opened = opened(global, path, dialect, snapshot);
+    warn_of_client(global, &opened);
+    Ok(opened)
+}
+
+/// [`open_at`] for who waits for it, without a digest and without a word: `read` grows by the bytes that have been
+/// read. What there is to say of the client, [`warn_of_client`] says.
+///
+/// # Errors
+/// As for [`open_at`].
+pub fn open_watched(global: &Global, path: PathBuf, read: &AtomicU64) -> Result<Opened> {
+    let dialect = dialect::of(agent(global.agent, &path)?);
+    let snapshot = Snapshot::take_watched(&path, dialect, read)?;
+    Ok(opened(global, path, dialect, snapshot))
+}
+
+fn opened(global: &Global, path: PathBuf, dialect: &'static dyn Dialect, snapshot: Snapshot) -> Opened {
     let canonical = path.canonicalize().unwrap_or_else(|_| path.clone());
     let client = client_of(&canonical, &snapshot.transcript, global.client_version.clone());
-    newer_client(global, dialect, &client, &snapshot.transcript);
-    Ok(Opened { path, snapshot, dialect, client })
+    Opened { path, snapshot, dialect, client }
+}
+
+/// Warns if the client that wrote a transcript is newer than the rules that are known.
+pub fn warn_of_client(global: &Global, opened: &Opened) {
+    newer_client(global, opened.dialect, &opened.client, &opened.snapshot.transcript);
+}
+
+/// The id of a session, by its first records; none where they have none, or cannot be read.
+pub fn id_at(global: &Global, path: &Path) -> Option<String> {
+    let dialect = dialect::of(agent(global.agent, path).ok()?);
+    snapshot::head(path, dialect).ok()?.session_ids.into_iter().next()
 }
 
 /// What the pipeline is told of a transcript that it is going to read under its lease.

@@ -1,6 +1,11 @@
 //! `tree`: the navigator, or its page printed once.
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::{
+    io::IsTerminal,
+    path::Path,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use serde::Serialize;
 
@@ -9,16 +14,14 @@ use super::{
     fork,
     host::Outside,
     output::{self, Paint},
-    prompt, resume,
-    session::{self, Digest},
-    truncate,
-    tui::{self, Action, Doc, Options, Outcome, print},
+    prompt, resume, session, truncate,
+    tui::{self, Action, Doc, Ended, Loaded, Options, Outcome, Reader, print},
 };
 use crate::{
     record::RecordId,
     refusal::{Error, Result},
     resume::live_owner,
-    store::lease,
+    store::{file, lease},
 };
 
 /// Columns of a page that goes nowhere in particular: an id, a role and a preview fit.
@@ -61,21 +64,24 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
         }
         fault => fault,
     })?;
-    let doc = Doc::open(global, args.session.as_deref())?;
-    warn_of_lines(global, &doc);
-    if !doc.has_messages() {
-        output::note(global, print::EMPTY);
-        return if args.emit { emit(&doc, "cancel", None) } else { Ok(ExitCode::SUCCESS) };
-    }
-    let path = doc.opened.path.clone();
-    let session = emitted_session(&doc);
-    let options =
-        Options { color: Paint::stderr(global).is_on(), emit: args.emit, live: live(global, &doc)? };
+    let path = session::Surroundings::new(global)?.resolve(args.session.as_deref())?.path;
+    let options = Options { color: Paint::stderr(global).is_on(), emit: args.emit, live: None };
+    let ended = tui::navigate(&reader(global, &path)?, options)?;
     // Nothing may be said while the screen is taken.
-    let quiet = Global { quiet: true, ..global.clone() };
-    let outcome = tui::navigate(doc, options, &|| {
-        Doc::of(&quiet, session::open_at(&quiet, path.clone(), Digest::Skip)?)
-    })?;
+    if let Some(doc) = &ended.doc {
+        session::warn_of_client(global, &doc.opened);
+        warn_of_lines(global, doc);
+        if !doc.has_messages() {
+            output::note(global, print::EMPTY);
+        }
+    }
+    let id = match &ended.doc {
+        Some(doc) => Some(doc.inspection.session_id.clone()),
+        None => session::id_at(global, &path),
+    };
+    let session = Session { id: id.unwrap_or_default(), file: path.display().to_string() };
+    let Ended { outcome, doc } = ended;
+    drop(doc);
     match outcome {
         Outcome::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Outcome::Leave | Outcome::Reload if args.emit => print_choice(&session, "cancel", None),
@@ -83,6 +89,22 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
         Outcome::Act(action, record) if args.emit => print_choice(&session, action.name(), Some(&record)),
         Outcome::Act(action, record) => act(global, &session.file, action, record),
     }
+}
+
+/// Reads the session, as often as it is asked to, without a word.
+fn reader(global: &Global, path: &Path) -> Result<Reader> {
+    let quiet = Global { quiet: true, verbose: false, ..global.clone() };
+    let file = path.to_owned();
+    let read = move |read: &AtomicU64| {
+        let doc = Doc::of(&quiet, session::open_watched(&quiet, file.clone(), read)?)?;
+        let live = live(&quiet, &doc)?;
+        Ok(Loaded { doc, live })
+    };
+    Ok(Reader {
+        name: path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),
+        total: file::length(path)?.unwrap_or(0),
+        read: Arc::new(read),
+    })
 }
 
 /// Who has the session open now, in words.
@@ -98,20 +120,12 @@ struct Session {
     file: String,
 }
 
-fn emitted_session(doc: &Doc) -> Session {
-    Session { id: doc.inspection.session_id.clone(), file: doc.opened.path.display().to_string() }
-}
-
 #[derive(Serialize)]
 struct Choice<'a> {
     action: &'a str,
     node_uuid: Option<&'a RecordId>,
     session_id: &'a str,
     session_file: &'a str,
-}
-
-fn emit(doc: &Doc, action: &str, record: Option<&RecordId>) -> Result<ExitCode> {
-    print_choice(&emitted_session(doc), action, record)
 }
 
 fn print_choice(session: &Session, action: &str, record: Option<&RecordId>) -> Result<ExitCode> {
@@ -163,15 +177,9 @@ fn act(global: &Global, file: &str, action: Action, record: RecordId) -> Result<
 }
 
 fn warn_of_lines(global: &Global, doc: &Doc) {
-    let lines = match doc.bad_lines() {
-        0 => return,
-        1 => "1 line holds".to_owned(),
-        n => format!("{n} lines hold"),
-    };
-    output::warn(
-        global,
-        &format!("{lines} no record and was passed over; `offshoot inspect` says which and why"),
-    );
+    if let Some(what) = doc.said_of_lines() {
+        output::warn(global, &what);
+    }
 }
 
 /// The terminal's columns where stdout is one, else `COLUMNS`, else a default.

@@ -3,7 +3,10 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -138,7 +141,16 @@ impl Snapshot {
     /// # Errors
     /// `unsafe-path` for anything but a regular file; `snapshot-changed` if the file was cut while it was read; `io`.
     pub fn take(path: &Path, dialect: &dyn Dialect, digest: bool) -> Result<Snapshot> {
-        Snapshot::of(FileSource::open(path)?, path, dialect, digest)
+        Snapshot::of(FileSource::open(path)?, path, dialect, digest, None)
+    }
+
+    /// [`Snapshot::take`] for who waits for it: `read` grows by the bytes that have been read, without a digest. What
+    /// is read twice counts twice.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::take`].
+    pub fn take_watched(path: &Path, dialect: &dyn Dialect, read: &AtomicU64) -> Result<Snapshot> {
+        Snapshot::of(FileSource::open(path)?, path, dialect, false, Some(read))
     }
 
     /// Reads the file as if it ended after `bytes` bytes, with their digest.
@@ -150,14 +162,14 @@ impl Snapshot {
             let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let cut = || changed(path, "was cut", json!({}));
             let source = reasonix::open_rendered_at(path, &[(id, bytes)])?.ok_or_else(cut)?;
-            let snapshot = Snapshot::of(source, path, dialect, true)?;
+            let snapshot = Snapshot::of(source, path, dialect, true, None)?;
             // Of a single log, up to the end of a commit.
             let whole = snapshot.parts.first().is_some_and(|part| part.bytes == bytes);
             return if whole { Ok(snapshot) } else { Err(snapshot.was_rewritten()) };
         }
         let mut source = FileSource::open(path)?;
         source.truncate_to(bytes);
-        let snapshot = Snapshot::of(source, path, dialect, true)?;
+        let snapshot = Snapshot::of(source, path, dialect, true, None)?;
         if snapshot.opened.len < bytes {
             return Err(snapshot.changed("was cut", snapshot.opened.len));
         }
@@ -172,11 +184,17 @@ impl Snapshot {
         self.changed("was rewritten", self.opened.len)
     }
 
-    fn of(mut source: FileSource, path: &Path, dialect: &dyn Dialect, digest: bool) -> Result<Snapshot> {
+    fn of(
+        mut source: FileSource,
+        path: &Path,
+        dialect: &dyn Dialect,
+        digest: bool,
+        watched: Option<&AtomicU64>,
+    ) -> Result<Snapshot> {
         let (device, inode) = identity(source.metadata());
         let opened = Times::of(source.metadata());
         let settled = opened.settled(SystemTime::now());
-        let tee = Tee::new(&source, digest);
+        let tee = Tee::new(&source, digest, watched);
         let transcript = dialect.read(&tee).map_err(|e| read_error(path, e))?;
         let bytes = transcript.bytes;
         let digest = tee.finish(bytes).map_err(|e| read_error(path, e))?;
@@ -354,11 +372,13 @@ impl Rolling {
 struct Tee<'a> {
     source: &'a FileSource,
     rolling: Option<Mutex<Rolling>>,
+    /// Counts the bytes that were read.
+    watched: Option<&'a AtomicU64>,
 }
 
 impl<'a> Tee<'a> {
-    fn new(source: &'a FileSource, digest: bool) -> Self {
-        Tee { source, rolling: digest.then(Mutex::default) }
+    fn new(source: &'a FileSource, digest: bool, watched: Option<&'a AtomicU64>) -> Self {
+        Tee { source, rolling: digest.then(Mutex::default), watched }
     }
 
     /// The digest of the first `bytes` bytes.
@@ -377,7 +397,11 @@ impl Source for Tee<'_> {
     }
 
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.source.read_exact_at(offset, buf)
+        self.source.read_exact_at(offset, buf)?;
+        if let Some(watched) = self.watched {
+            watched.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn passed(&self, offset: u64, bytes: &[u8]) {

@@ -1,8 +1,23 @@
 //! The navigator on a real terminal: every key, resizing, searching, leaving, and the terminal given back.
 
-use std::{env, fs, process::Command};
+use std::{
+    env, fs,
+    path::Path,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use offshoot::cli::tui::Screen;
+use clap::Parser;
+use offshoot::{
+    cli::{
+        args::Cli,
+        tui::{Doc, Loaded, Options, Reader, Screen, navigate},
+    },
+    refusal::Error,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -458,6 +473,97 @@ fn a_panic_gives_the_terminal_back() {
         ended.drawn[left..].contains("a defect of the program"),
         "the message stands on the screen that stays"
     );
+}
+
+/// The program that the tests below drive: a navigator whose session is held up by a pipe.
+#[test]
+#[ignore = "runs on the terminal of another test"]
+#[expect(clippy::print_stdout, reason = "what the other test looks for")]
+fn on_a_terminal_with_a_slow_file() {
+    let (Ok(mode), Ok(pipe)) = (env::var("TREE_READ"), env::var("TREE_PIPE")) else { return };
+    let read = move |read: &AtomicU64| {
+        read.store(12_000_000, Ordering::Relaxed);
+        fs::read(&pipe).map_err(Error::io("read", Path::new(&pipe)))?;
+        assert!(mode != "panic", "a defect of the reader");
+        let path = match mode.as_str() {
+            "tree" => fixture("demo/session.jsonl"),
+            _ => "/nonexistent/session.jsonl".into(),
+        };
+        let path = path.to_str().unwrap();
+        let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", path]).unwrap();
+        Ok(Loaded { doc: Doc::open(&cli.global, Some(path))?, live: None })
+    };
+    let reader = Reader { name: "name\u{1b}[2J".to_owned(), total: 200_000_000, read: Arc::new(read) };
+    match navigate(&reader, Options::default()) {
+        Ok(ended) => println!("ended with {:?}, read: {}", ended.outcome, ended.doc.is_some()),
+        Err(error) => println!("not read: {error}"),
+    }
+}
+
+fn slow(env: &TestEnv, mode: &str) -> (Pty, String) {
+    let pipe = env.path("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args(["--exact", "tree::on_a_terminal_with_a_slow_file", "--ignored", "--nocapture"])
+        .arg("--test-threads=1")
+        .envs([("TREE_READ", mode), ("TREE_PIPE", &pipe)])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    (Pty::spawn(&command, 100, 30), pipe)
+}
+
+#[test]
+fn while_the_file_is_read_the_screen_stands_and_keys_leave() {
+    for (key, said) in
+        [("q", "ended with Leave"), (ESC, "ended with Leave"), (CTRL_C, "ended with Interrupted")]
+    {
+        let env = TestEnv::new();
+        let (mut pty, _pipe) = slow(&env, "tree");
+        pty.wait_text("reading: 12 of 200 MB");
+        pty.wait_text("q leave");
+        pty.send("j");
+        pty.resize(40, 10);
+        pty.wait_for("the name and the progress", |s| {
+            s.size().0.get() == 10 && s.contents().starts_with("name") && s.contents().contains("12 of 200")
+        });
+        pty.send(key);
+        let ended = Walk::ends(pty, 0);
+        let text = ended.screen.contents();
+        assert!(text.contains(&format!("{said}, read: false")), "{key:?}: {text}");
+    }
+}
+
+#[test]
+fn a_file_that_has_been_read_is_shown_and_one_that_cannot_be_is_told_of() {
+    let env = TestEnv::new();
+    let (mut pty, pipe) = slow(&env, "tree");
+    pty.wait_text("reading: 12 of 200 MB");
+    fs::write(pipe, "go").unwrap();
+    pty.wait_for("the client's pick", |s| marked(s).contains("pick"));
+    pty.send("q");
+    let ended = Walk::ends(pty, 0);
+    assert!(ended.screen.contents().contains("ended with Leave, read: true"));
+
+    let env = TestEnv::new();
+    let (mut pty, pipe) = slow(&env, "fail");
+    pty.wait_text("reading: 12 of 200 MB");
+    fs::write(pipe, "go").unwrap();
+    let ended = Walk::ends(pty, 0);
+    let text = ended.screen.contents();
+    assert!(text.contains("not read: ") && text.contains("/nonexistent/session.jsonl"), "{text}");
+}
+
+#[test]
+fn a_panic_of_the_reader_gives_the_terminal_back() {
+    let env = TestEnv::new();
+    let (mut pty, pipe) = slow(&env, "panic");
+    pty.wait_text("reading: 12 of 200 MB");
+    fs::write(pipe, "go").unwrap();
+    let ended = pty.wait();
+    assert_eq!(ended.code, Some(101));
+    assert!(ended.restored());
+    let left = ended.drawn.rfind("\x1b[?1049l").expect("the other screen is left");
+    assert!(ended.drawn[left..].contains("a defect of the reader"));
 }
 
 #[test]

@@ -87,6 +87,8 @@ pub struct App {
     pub search: Search,
     /// What is said at the bottom until the next key.
     pub message: Option<String>,
+    /// How far it is, while the file is being read again.
+    pub reading: Option<String>,
     /// By how many bytes the file grew since it was read.
     pub grown: Option<u64>,
     /// What can be done.
@@ -110,6 +112,7 @@ impl App {
             marked: None,
             search: Search::default(),
             message: None,
+            reading: None,
             grown: None,
             options,
             words: HashMap::new(),

@@ -145,6 +145,16 @@ impl Doc {
         let bad = |d: &&LineDiagnostic| matches!(d, LineDiagnostic::MalformedLine { .. });
         self.transcript().diagnostics.iter().filter(bad).count()
     }
+
+    /// What there is to say of [`Doc::bad_lines`].
+    pub fn said_of_lines(&self) -> Option<String> {
+        let lines = match self.bad_lines() {
+            0 => return None,
+            1 => "1 line holds".to_owned(),
+            n => format!("{n} lines hold"),
+        };
+        Some(format!("{lines} no record and was passed over; `offshoot inspect` says which and why"))
+    }
 }
 
 type Marks = HashMap<ItemIx, Vec<Mark>>;

@@ -379,6 +379,9 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands:
             ])
         }
         (_, Some(message)) => TextLine::styled(fit(message, columns), look.warning()),
+        (_, None) if app.reading.is_some() => {
+            TextLine::styled(fit(app.reading.as_deref().unwrap_or_default(), columns), look.warning())
+        }
         (_, None) => match app.grown {
             Some(bytes) => {
                 let grown = format!("the file grew by {bytes} bytes since it was read: R reads it again");

@@ -11,6 +11,7 @@ mod navigate;
 mod outline;
 mod page;
 pub mod print;
+mod reading;
 mod screen;
 mod search;
 #[cfg(test)]
@@ -21,5 +22,6 @@ pub use action::Action;
 pub use app::{App, Options, Outcome};
 pub use doc::Doc;
 pub use draw::draw;
-pub use navigate::navigate;
+pub use navigate::{Ended, SLICE, navigate};
+pub use reading::{Loaded, Reader};
 pub use screen::Screen;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use ratatui::{
-    Terminal,
+    Frame, Terminal,
     backend::CrosstermBackend,
     crossterm::{
         cursor::Show,
@@ -99,8 +99,16 @@ impl Screen {
     /// # Errors
     /// `io`.
     pub fn draw(&mut self, app: &mut App) -> Result<()> {
+        self.draw_with(|frame| draw::draw(frame, app))
+    }
+
+    /// Draws a frame of something else.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn draw_with(&mut self, what: impl FnOnce(&mut Frame<'_>)) -> Result<()> {
         let _frame = FRAME.lock().unwrap_or_else(PoisonError::into_inner);
-        self.terminal.draw(|frame| draw::draw(frame, app)).map(drop).map_err(terminal_fault)
+        self.terminal.draw(what).map(drop).map_err(terminal_fault)
     }
 }
 
