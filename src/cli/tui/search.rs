@@ -11,8 +11,6 @@ use super::{doc::Doc, outline::ItemIx, page::Row, words};
 
 /// So many bytes of what an item says can be found.
 const SEARCHED: usize = 512;
-/// Items between two looks at the clock.
-const SLICE: usize = 16;
 
 /// A search, finished or not.
 pub struct Search {
@@ -82,7 +80,7 @@ impl Search {
                 self.best = self.best.max(score);
             }
             self.scanned += 1;
-            if self.scanned.is_multiple_of(SLICE) && Instant::now() >= until {
+            if Instant::now() >= until {
                 break;
             }
         }
