@@ -11,7 +11,10 @@ use clap::Parser;
 
 use crate::{
     refusal::{Code, Refusal, Result},
-    store::faults::{self, FaultPlan},
+    store::{
+        faults::{self, FaultPlan},
+        signals,
+    },
 };
 use args::{Cli, Command, Global};
 
@@ -56,7 +59,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     // With a command to start, and with `--write`, stdout belongs to somebody else.
     let stdout_is_taken = matches!(&cli.command, Command::Resume(r) if r.write || !r.command.is_empty());
-    match dispatch(&cli.global, &cli.command) {
+    let result = dispatch(&cli.global, &cli.command);
+    signals::leave_to_exit();
+    match result {
         Ok(code) => code,
         Err(e) if output::closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {

@@ -15,7 +15,10 @@
 use std::{
     cell::Cell,
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 type Action = Box<dyn FnOnce() + Send>;
@@ -29,6 +32,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry { next: 0, actions: Vec::
 static WRITING: Mutex<()> = Mutex::new(());
 static COMMAND: Mutex<Command> = Mutex::new(Command::None);
 static PROMPT: Mutex<bool> = Mutex::new(false);
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The command that signals are left to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,11 +152,20 @@ impl Drop for Prompting {
 pub fn exit(code: i32) -> ! {
     // Never given back: no write may begin once locks are being removed.
     let _writing = uninterrupted();
+    ENDING.store(true, Ordering::SeqCst);
     let actions = std::mem::take(&mut lock(&REGISTRY).actions);
     for (_, action) in actions.into_iter().rev() {
         action();
     }
     std::process::exit(code)
+}
+
+/// Does not return if [`exit`] is running on another thread. For what comes before the last word of the program: what
+/// is cleaned up because of a signal looks like a failure to whoever used it.
+pub fn leave_to_exit() {
+    while ENDING.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
 }
 
 /// Starts the signal thread. To be called once, by the binary, before the first lock is taken; later calls do nothing.
@@ -161,8 +174,6 @@ pub fn exit(code: i32) -> ! {
 /// What the system says to handlers or the thread.
 #[cfg(unix)]
 pub fn install() -> io::Result<()> {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use signal_hook::{
         consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, signal::SIGXFSZ},
         flag,

@@ -154,7 +154,8 @@ fn broken(text: &str, columns: usize) -> Vec<String> {
     let mut blank = None;
     for c in text.chars() {
         let wide = width(c.encode_utf8(&mut [0; 4]));
-        if used + wide > columns {
+        // What goes on to the next line can leave too little room there, too.
+        while used + wide > columns && line.len() > indent.len() {
             let rest = match blank {
                 Some(at) if c != ' ' => line.split_off(at),
                 _ => String::new(),
@@ -163,9 +164,10 @@ fn broken(text: &str, columns: usize) -> Vec<String> {
             line = format!("{indent}{rest}");
             used = width(&line);
             blank = None;
-            if c == ' ' {
-                continue;
-            }
+        }
+        // Blanks at a break stand on neither side of it.
+        if c == ' ' && !out.is_empty() && line.len() == indent.len() {
+            continue;
         }
         line.push(c);
         used += wide;
@@ -190,6 +192,7 @@ mod tests {
         assert_eq!(broken("abcdefghijkl", 5), ["abcde", "fghij", "kl"]);
         assert_eq!(broken("", 5), [""]);
         assert_eq!(broken("東京都の天気", 5), ["東京", "都の", "天気"]);
+        assert_eq!(broken("東 a東   a東東", 4), ["東", "a東", "a東", "東"]);
     }
 
     proptest! {
