@@ -84,6 +84,7 @@ mod state;
 mod support;
 #[cfg(unix)]
 mod tree;
+mod tree_agents;
 mod tree_cli;
 mod tree_screen;
 mod truncate;

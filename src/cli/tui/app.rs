@@ -15,7 +15,7 @@ use super::{
     search::Search,
     words::{self, Role, Words},
 };
-use crate::{record::RecordId, transcript::RecordIx};
+use crate::{record::RecordId, refusal::Code, transcript::RecordIx};
 
 /// So many rows' words are kept.
 const KEPT: usize = 4096;
@@ -145,11 +145,7 @@ impl App {
 
     /// The record that an action is about: of a group the last one.
     pub fn record(&self) -> Option<RecordIx> {
-        let row = self.row();
-        match row.member {
-            0 => self.doc.target(row.item),
-            n => self.doc.outline.records(row.item).get(n as usize - 1).copied(),
-        }
+        self.doc.record_of(self.row())
     }
 
     /// What a row says.
@@ -220,7 +216,7 @@ impl App {
             Ask::End => self.place(last),
             Ask::In => self.go_in(),
             Ask::Out => self.go_out(),
-            Ask::Enter if self.row().member == 0 && self.doc.outline.opens(item) => self.toggle(item),
+            Ask::Enter if self.row().member == 0 && self.doc.opens(item) => self.toggle(item),
             Ask::Enter if self.page.is_folded(item) => self.fold(item, false),
             Ask::Enter => self.open_menu(Action::Fork),
             Ask::Menu(action) => self.open_menu(action),
@@ -273,20 +269,26 @@ impl App {
     /// Marks an item, which is shown if it was hidden.
     fn go(&mut self, item: ItemIx) {
         let doc = &self.doc;
-        let at = self.page.reveal(&doc.outline, &|item| members(doc, item), Row::of(item));
+        let at = self.page.reveal(&doc.outline, &|item| doc.members(item), Row::of(item));
         self.place(at);
     }
 
     fn toggle(&mut self, item: ItemIx) {
         let open = !self.page.is_open(item);
+        if let Some(aside) = self.doc.aside(item).filter(|_| open)
+            && let Err(why) = aside.read()
+        {
+            let why = why.to_owned();
+            return self.say(why);
+        }
         let doc = &self.doc;
-        self.page.set_open(&doc.outline, &|item| members(doc, item), item, open);
+        self.page.set_open(&doc.outline, &|item| doc.members(item), item, open);
         self.go(item);
     }
 
     fn fold(&mut self, item: ItemIx, folded: bool) {
         let doc = &self.doc;
-        self.page.set_folded(&doc.outline, &|item| members(doc, item), item, folded);
+        self.page.set_folded(&doc.outline, &|item| doc.members(item), item, folded);
         self.go(item);
     }
 
@@ -298,7 +300,7 @@ impl App {
         if self.page.is_folded(item) {
             return self.fold(item, false);
         }
-        if self.doc.outline.opens(item) && !self.page.is_open(item) {
+        if self.doc.opens(item) && !self.page.is_open(item) {
             return self.toggle(item);
         }
         self.place((self.at + 1).min(self.page.rows().len().saturating_sub(1)));
@@ -377,11 +379,12 @@ impl App {
     }
 
     fn open_menu(&mut self, action: Action) {
+        if matches!(self.doc.outline.item(self.row().item).kind, Kind::Sidechain | Kind::Agent(_)) {
+            let what = "a subagent's conversation; the client resumes no record of it";
+            return self.say(format!("{}: {what}", Code::SidechainLeaf.as_str()));
+        }
         if self.record().is_none() {
             return self.say("this row is no record of this session");
-        }
-        if matches!(self.doc.outline.item(self.row().item).kind, Kind::Sidechain | Kind::Agent(_)) {
-            return self.say("a subagent's record is none that one can continue from");
         }
         let at = Action::ALL.iter().position(|&a| a == action).unwrap_or(0);
         self.mode = Mode::Menu(at);
@@ -472,9 +475,4 @@ impl App {
     fn scroll_by(&mut self, lines: isize) {
         self.scroll = self.scroll.saturating_add_signed(lines).min(usize::MAX / 2);
     }
-}
-
-/// How many records an item shows when it is opened.
-fn members(doc: &Doc, item: ItemIx) -> u32 {
-    if doc.outline.opens(item) { doc.outline.records(item).len() as u32 } else { 0 }
 }

@@ -4,12 +4,12 @@ use std::io;
 
 use serde_json::Value;
 
-use super::{doc::Doc, page::Row, words};
+use super::{agents::Aside, doc::Doc, page::Row, words};
 use crate::{
     cli::text::{clean, width},
-    dialect::Part,
-    record::RecordKind,
-    transcript::RecordIx,
+    dialect::{Part, View},
+    record::{RecordId, RecordKind},
+    transcript::Record,
 };
 
 /// More bytes of text than this are not shown; the end says how to see them.
@@ -33,6 +33,9 @@ pub enum Line {
 /// # Errors
 /// What the file system says.
 pub fn details(doc: &Doc, row: Row) -> io::Result<Vec<Line>> {
+    if let Some(aside) = doc.aside(row.item) {
+        return subagent(doc, aside, row);
+    }
     let all = doc.outline.records(row.item);
     let records = match row.member {
         0 => all,
@@ -55,14 +58,49 @@ pub fn details(doc: &Doc, row: Row) -> io::Result<Vec<Line>> {
         if number > 0 {
             out.push(Line::Text(String::new()));
         }
-        one(doc, record, &mut room, &mut out)?;
+        let shown =
+            Shown { id: doc.id(record), record: *doc.transcript().record(record), view: doc.view(record)? };
+        one(doc, shown, &mut room, &mut out);
     }
     Ok(out)
 }
 
-fn one(doc: &Doc, record: RecordIx, room: &mut usize, out: &mut Vec<Line>) -> io::Result<()> {
-    let view = doc.view(record)?;
-    let r = doc.transcript().record(record);
+/// A conversation in a file of its own, or one record of it.
+fn subagent(doc: &Doc, aside: &Aside, row: Row) -> io::Result<Vec<Line>> {
+    let mut out = Vec::new();
+    if let Some(read) = aside.known().filter(|_| row.member > 0) {
+        if let Some(record) = read.record(row.member) {
+            let of = *read.snapshot().transcript.record(record);
+            let shown = Shown { id: read.id(record), record: of, view: read.view(record)? };
+            one(doc, shown, &mut { MOST }, &mut out);
+        }
+        return Ok(out);
+    }
+    let of = &aside.of;
+    out.push(Line::Head(format!("the conversation of subagent {}", of.agent_id)));
+    out.push(Line::Head(format!("{}, {} bytes", of.path.display(), of.bytes)));
+    out.extend(of.began.as_deref().map(|began| Line::Head(format!("began {}", time(began)))));
+    if doc.redact {
+        out.push(Line::Aside("(text left out)".to_owned()));
+        return Ok(out);
+    }
+    if let Some((kind, what)) = &of.noted {
+        out.push(Line::Text(format!("{kind}: {what}")));
+    }
+    let mut room = MOST;
+    of.prompt.iter().for_each(|prompt| lines(prompt, "", Line::Text, &mut room, &mut out));
+    Ok(out)
+}
+
+/// One record, to be shown.
+struct Shown {
+    id: RecordId,
+    record: Record,
+    view: View,
+}
+
+fn one(doc: &Doc, shown: Shown, room: &mut usize, out: &mut Vec<Line>) {
+    let Shown { id, record: r, view } = shown;
     let kind = match r.kind {
         RecordKind::User => "user",
         RecordKind::Assistant => "assistant",
@@ -74,10 +112,10 @@ fn one(doc: &Doc, record: RecordIx, room: &mut usize, out: &mut Vec<Line>) -> io
     let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
     let at = view.timestamp.as_deref().map_or_else(String::new, |t| format!(", {}", time(t)));
     out.push(Line::Head(format!("{kind}{note}{at}, line {}", r.line)));
-    out.push(Line::Head(doc.id(record).to_string()));
+    out.push(Line::Head(id.to_string()));
     if doc.redact {
         out.push(Line::Aside("(text left out)".to_owned()));
-        return Ok(());
+        return;
     }
     if let Some(title) = view.note.as_deref().and_then(|note| note.strip_prefix("title: ")) {
         out.push(Line::Text(title.to_owned()));
@@ -94,7 +132,6 @@ fn one(doc: &Doc, record: RecordIx, room: &mut usize, out: &mut Vec<Line>) -> io
             Part::Binary => out.push(Line::Aside("[binary content]".to_owned())),
         }
     }
-    Ok(())
 }
 
 /// A time as it is read most easily; as it stands where it is none.

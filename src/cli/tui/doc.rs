@@ -4,7 +4,11 @@ use std::io;
 
 use hashbrown::HashMap;
 
-use super::outline::{ItemIx, Kind, Outline};
+use super::{
+    agents::{self, Aside},
+    outline::{ItemIx, Kind, Outline},
+    page::Row,
+};
 use crate::{
     cli::{
         args::Global,
@@ -13,7 +17,7 @@ use crate::{
     },
     dialect::View,
     record::RecordId,
-    refusal::Result,
+    refusal::{Error, Result},
     topology::{Branch, Inspection, TopologyDiagnostic, Tree},
     transcript::{LineDiagnostic, RecordIx, Source, Transcript},
 };
@@ -45,6 +49,8 @@ pub struct Doc {
     pub inspection: Inspection,
     /// How it is laid out.
     pub outline: Outline,
+    /// The conversations of subagents in files of their own, as [`Kind::Agent`] counts them.
+    pub asides: Vec<Aside>,
     /// Whether texts of the conversation are left out.
     pub redact: bool,
     marks: HashMap<ItemIx, Vec<Mark>>,
@@ -69,9 +75,10 @@ impl Doc {
         let mut inspection = opened.inspect()?;
         inspect::recall(global, &opened, &mut inspection)?;
         let t = &opened.snapshot.transcript;
-        let outline = Outline::new(t, &Tree::new(t), &[]);
+        let (asides, below) = agents::find(&opened).map_err(Error::io("read", &opened.path))?;
+        let outline = Outline::new(t, &Tree::new(t), &below);
         let (marks, leaves) = marks(t, &inspection, &outline, global.redact);
-        Ok(Doc { inspection, outline, redact: global.redact, marks, leaves, opened })
+        Ok(Doc { inspection, outline, asides, redact: global.redact, marks, leaves, opened })
     }
 
     /// What was read.
@@ -87,6 +94,45 @@ impl Doc {
     /// The record that an action on an item is about: the one that it ends with.
     pub fn target(&self, item: ItemIx) -> Option<RecordIx> {
         self.outline.records(item).last().copied()
+    }
+
+    /// The conversation that an item stands for, if it lies in a file of its own.
+    pub fn aside(&self, item: ItemIx) -> Option<&Aside> {
+        match self.outline.item(item).kind {
+            Kind::Agent(number) => self.asides.get(number as usize),
+            _ => None,
+        }
+    }
+
+    /// Whether an item shows its records when it is opened.
+    pub fn opens(&self, item: ItemIx) -> bool {
+        self.outline.opens(item) || self.aside(item).is_some()
+    }
+
+    /// How many records an item shows when it is opened. For that the file of a subagent is read.
+    pub fn members(&self, item: ItemIx) -> u32 {
+        match self.aside(item) {
+            Some(aside) => aside.read().map_or(0, |read| read.len() as u32),
+            None if self.outline.opens(item) => self.outline.records(item).len() as u32,
+            None => 0,
+        }
+    }
+
+    /// The record of this session that a row is about: of a group the last one.
+    pub fn record_of(&self, row: Row) -> Option<RecordIx> {
+        match row.member {
+            0 => self.target(row.item),
+            n => self.outline.records(row.item).get(n as usize - 1).copied(),
+        }
+    }
+
+    /// The id that a row is known by, also where it is none of this session.
+    pub fn id_of(&self, row: Row) -> Option<RecordId> {
+        if let Some(aside) = self.aside(row.item) {
+            let read = aside.known()?;
+            return read.record(row.member).map(|record| read.id(record));
+        }
+        self.record_of(row).map(|record| self.id(record))
     }
 
     /// The id of a record.

@@ -202,14 +202,14 @@ fn tree(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect) {
 }
 
 fn tree_row(app: &mut App, look: Look, row: Row, columns: usize, from: u32) -> TextLine<'static> {
-    let mut guides = words::guides(&app.doc.outline, row, from);
+    let mut guides = words::guides(&app.doc, row, from);
     let item = row.item;
     // The sign stands where the guides end in a blank, so that it moves nothing.
     guides.truncate(guides.strip_suffix(' ').unwrap_or(&guides).len());
     let sign = match () {
         () if row.member == 0 && app.page.is_folded(item) => "▸",
-        () if row.member == 0 && app.doc.outline.opens(item) && app.page.is_open(item) => "▾",
-        () if row.member == 0 && app.doc.outline.opens(item) => "▸",
+        () if row.member == 0 && app.doc.opens(item) && app.page.is_open(item) => "▾",
+        () if row.member == 0 && app.doc.opens(item) => "▸",
         () => " ",
     };
     let flag = if app.marked == Some(row) { "=" } else { " " };
@@ -401,7 +401,7 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands:
 
 /// The id of the marked record, for who wants to type it.
 fn id_line(app: &App, look: Look, columns: usize) -> TextLine<'static> {
-    let id = app.record().map_or_else(String::new, |record| app.doc.id(record).to_string());
+    let id = app.doc.id_of(app.row()).map_or_else(String::new, |id| id.to_string());
     TextLine::styled(fit(&id, columns), look.faint())
 }
 

@@ -1,6 +1,7 @@
 //! The navigator: the whole conversation as a tree. The only place that may name `ratatui`.
 
 mod action;
+mod agents;
 mod app;
 mod compare;
 mod details;

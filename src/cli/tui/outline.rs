@@ -96,7 +96,7 @@ pub struct Outline {
 
 impl Outline {
     /// Lays a transcript out. `agents` are conversations in other files: each hangs below the record given for it, or
-    /// at the top.
+    /// below the last record of all.
     pub fn new(t: &Transcript, tree: &Tree<'_>, agents: &[Option<RecordIx>]) -> Self {
         let steps = Steps::new(t, tree, agents);
         let mut layout = Layout {
@@ -342,8 +342,12 @@ impl Steps {
     }
 
     fn hang_agents(&mut self, t: &Transcript, of: &[Option<Step>], agents: &[Option<RecordIx>]) {
-        for (number, below) in (0..).zip(agents) {
-            let step = below.and_then(|record| of[t.record(record).id.ix()]);
+        // A step without records was folded into what hangs beside another one.
+        let stands = |step: &Step| !self.records[*step as usize].is_empty();
+        let last = (0..self.records.len() as Step).rev().find(stands);
+        let step_of = |record| of[t.record(record).id.ix()].filter(stands);
+        let steps: Vec<_> = agents.iter().map(|below| below.and_then(step_of).or(last)).collect();
+        for (number, step) in (0..).zip(steps) {
             self.place(step).push(Beside { kind: Kind::Agent(number), records: Vec::new() });
         }
     }

@@ -70,7 +70,7 @@ struct Line {
 impl Line {
     fn new(doc: &Doc, row: Row, columns: usize) -> io::Result<Line> {
         let from = doc.outline.run_of(row.item).depth.saturating_sub(columns as u32 / 8);
-        let guides = words::guides(&doc.outline, row, from);
+        let guides = words::guides(doc, row, from);
         let said = words::words(doc, row)?;
         let room = columns.saturating_sub(width(&guides) + 4);
         // Marks may take what the text leaves, and half of the room in any case.

@@ -5,14 +5,16 @@ use std::{borrow::Cow, io};
 use serde_json::Value;
 
 use super::{
+    agents::Aside,
     doc::{Doc, Mark},
-    outline::{ItemIx, Kind, Outline},
+    outline::{ItemIx, Kind},
     page::Row,
 };
 use crate::{
     cli::text::{clean, width},
     dialect::{Part, View},
     record::RecordKind,
+    store::agents::claude::Subagent,
     transcript::{Flags, RecordIx},
 };
 
@@ -89,10 +91,22 @@ pub fn words(doc: &Doc, row: Row) -> io::Result<Words> {
 pub fn text(doc: &Doc, row: Row) -> io::Result<(Role, String)> {
     let records = doc.outline.records(row.item);
     if row.member > 0 {
-        return match records.get(row.member as usize - 1) {
-            Some(&record) => record_text(doc, record),
-            None => Ok((Role::System, String::new())),
+        return match (doc.aside(row.item).map(Aside::read), doc.record_of(row)) {
+            (Some(Ok(read)), _) => match read.record(row.member) {
+                Some(record) => {
+                    let kind = read.snapshot().transcript.record(record).kind;
+                    Ok(record_text(doc, kind, &read.view(record)?))
+                }
+                None => Ok((Role::System, String::new())),
+            },
+            (None, Some(record)) => {
+                Ok(record_text(doc, doc.transcript().record(record).kind, &doc.view(record)?))
+            }
+            (Some(Err(_)), _) | (None, None) => Ok((Role::System, String::new())),
         };
+    }
+    if let Some(aside) = doc.aside(row.item) {
+        return Ok((Role::Sidechain, subagent(doc, &aside.of)));
     }
     Ok(match doc.outline.item(row.item).kind {
         Kind::User => (Role::User, message(doc, records)?),
@@ -105,18 +119,16 @@ pub fn text(doc: &Doc, row: Row) -> io::Result<(Role, String)> {
 }
 
 /// One record of an opened group.
-fn record_text(doc: &Doc, record: RecordIx) -> io::Result<(Role, String)> {
-    let view = doc.view(record)?;
-    let r = doc.transcript().record(record);
-    let calls = calls(&view);
-    let said = said(&view);
-    let (role, text) = match r.kind {
+fn record_text(doc: &Doc, kind: RecordKind, view: &View) -> (Role, String) {
+    let calls = calls(view);
+    let said = said(view);
+    let (role, text) = match kind {
         RecordKind::User => (Role::User, said),
         RecordKind::Assistant if !said.is_empty() && !doc.redact => {
             let calls = calls.into_iter().map(|c| format!(" -> {}", c.0)).collect::<String>();
             (Role::Assistant, said + &calls)
         }
-        RecordKind::Assistant if calls.is_empty() => (Role::Assistant, silent(&view).to_owned()),
+        RecordKind::Assistant if calls.is_empty() => (Role::Assistant, silent(view).to_owned()),
         RecordKind::Assistant => {
             let calls: Vec<String> =
                 calls.iter().map(|(name, input)| format!("{} {}", named(name), argument(input))).collect();
@@ -130,10 +142,10 @@ fn record_text(doc: &Doc, record: RecordIx) -> io::Result<(Role, String)> {
             let text = beginning(result.unwrap_or_default());
             (Role::Tool, format!("<- {}", if doc.redact { LEFT_OUT } else { text }))
         }
-        RecordKind::System | RecordKind::Other => (Role::System, note(doc, &view)),
+        RecordKind::System | RecordKind::Other => (Role::System, note(doc, view)),
     };
     let hidden = doc.redact && matches!(role, Role::User | Role::Assistant);
-    Ok((role, if hidden { LEFT_OUT.to_owned() } else { text }))
+    (role, if hidden { LEFT_OUT.to_owned() } else { text })
 }
 
 /// The first text of a message's records that is not blank.
@@ -238,6 +250,23 @@ fn sidechain(doc: &Doc, records: &[RecordIx]) -> io::Result<String> {
     }
     let text = message(doc, &records[..records.len().min(1)])?;
     Ok(format!("{count}: {text}"))
+}
+
+/// What is known of a conversation in a file of its own, before it is read.
+fn subagent(doc: &Doc, of: &Subagent) -> String {
+    let size = match of.bytes {
+        bytes @ 0..1000 => format!("{bytes} bytes"),
+        bytes @ 1000..1_000_000 => format!("{} kB", bytes / 1000),
+        bytes => format!("{} MB", bytes / 1_000_000),
+    };
+    let about = match (&of.noted, &of.prompt) {
+        _ if doc.redact => return format!("subagent, {size}"),
+        (Some((kind, what)), _) if !kind.is_empty() && !what.is_empty() => format!("{kind}: {what}"),
+        (_, Some(prompt)) => prompt.clone(),
+        (Some((kind, what)), None) => format!("{kind}{what}"),
+        (None, None) => of.agent_id.clone(),
+    };
+    format!("subagent, {size}: {}", beginning(&about))
 }
 
 /// The texts that a record shows, with placeholders for what is no text.
@@ -399,7 +428,8 @@ pub fn marks(doc: &Doc, item: ItemIx, columns: usize) -> String {
 
 /// The lines that lead to a row: how it hangs below the branch points above it. Levels above `from` are left out, which
 /// is shown as `..`.
-pub fn guides(outline: &Outline, row: Row, from: u32) -> String {
+pub fn guides(doc: &Doc, row: Row, from: u32) -> String {
+    let outline = &doc.outline;
     let runs = outline.runs();
     let mut run = runs[outline.item(row.item).run as usize];
     let mut begins = run.from == row.item && row.member == 0;
@@ -424,7 +454,7 @@ pub fn guides(outline: &Outline, row: Row, from: u32) -> String {
     parts.reverse();
     let mut out = parts.concat();
     if row.member > 0 {
-        let last = row.member as usize == outline.records(row.item).len();
+        let last = row.member == doc.members(row.item);
         out += if last { "  ╰ " } else { "  │ " };
     }
     out

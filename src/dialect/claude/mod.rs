@@ -37,6 +37,7 @@ mod view;
 
 pub(super) use head::is_aside;
 pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
+pub use view::agent_of_result;
 
 /// The dialect of Claude Code.
 #[derive(Clone, Copy, Debug, Default)]

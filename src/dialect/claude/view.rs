@@ -37,6 +37,19 @@ pub(super) fn view(bytes: &[u8]) -> View {
     view
 }
 
+/// The subagent whose conversation a record says it is the result of.
+pub fn agent_of_result(bytes: &[u8]) -> Option<String> {
+    let mut agent = None;
+    let read = Cursor::new(bytes).members(&mut |key, value| {
+        if key.is("toolUseResult") {
+            agent = member_of(value, "agentId")?.text().map(|id| id.into_owned());
+            return Ok(());
+        }
+        value.skip().map(drop)
+    });
+    agent.filter(|_| read.is_ok())
+}
+
 fn message(value: &mut Cursor<'_>, parts: &mut Vec<Part>) -> Result {
     if value.peek() != Some(b'{') {
         return value.skip().map(drop);
@@ -152,6 +165,17 @@ mod tests {
         ];
         let view = view(bytes);
         assert_eq!((view.timestamp.as_deref(), view.note, view.parts), (Some("T"), None, expected));
+    }
+
+    #[test]
+    fn a_result_names_its_subagent() {
+        let of = |text: &str| agent_of_result(text.as_bytes());
+        assert_eq!(of(r#"{"toolUseResult":{"status":"completed","agentId":"a1"}}"#).as_deref(), Some("a1"));
+        for other in
+            [r#"{"toolUseResult":"text"}"#, r#"{"toolUseResult":{"agentId":7}}"#, r#"{"agentId":"a1"}"#, "[1"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 
     #[test]

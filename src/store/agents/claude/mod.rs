@@ -2,6 +2,8 @@
 
 pub mod home;
 pub mod live;
+pub mod subagents;
 
 pub use home::{ClaudeDirs, Place, place_of};
 pub use live::live_owner;
+pub use subagents::Subagent;
