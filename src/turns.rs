@@ -98,6 +98,8 @@ pub struct Turns {
     pub verifiable: bool,
     /// In the order of the log.
     pub turns: Vec<Turn>,
+    /// Ids of turns that the log has, and that are not among these because their prompt was taken back.
+    pub hidden: Vec<String>,
 }
 
 /// A turn that one may ask to fork at.
@@ -120,6 +122,8 @@ pub struct Targets {
     pub verifiable: bool,
     /// In the order of the log.
     pub targets: Vec<Target>,
+    /// See [`Turns::hidden`].
+    pub hidden: Vec<String>,
 }
 
 impl Targets {
@@ -144,11 +148,12 @@ impl Targets {
             session_id: session_id.to_owned(),
             verifiable: turns.verifiable,
             targets: (1..).zip(turns.turns).map(bind).collect(),
+            hidden: turns.hidden,
         })
     }
 
     /// The target that is named, by its id or an unambiguous prefix of 4 or more characters. A number is no name: an id
-    /// that is not there is never taken for another turn.
+    /// that is not there is never taken for another turn. One that is there and hidden is known, and refused as such.
     ///
     /// # Errors
     /// `history-unverifiable`, `unknown-turn`, `id-ambiguous`.
@@ -167,8 +172,13 @@ impl Targets {
             // Of several turns with one id the one that can be forked at is meant: they share a boundary.
             return Ok(exact.iter().find(|t| t.turn.available.is_ok()).unwrap_or(last));
         }
-        let begins = |t: &&Target| name.chars().count() >= LEAST_PREFIX && t.turn.id.starts_with(name);
-        let mut ids: Vec<&str> = self.targets.iter().filter(begins).map(|t| t.turn.id.as_str()).collect();
+        if self.hidden.iter().any(|id| id == name) {
+            return Err(self.retracted(name).into());
+        }
+        let all = self.targets.iter().map(|t| &t.turn.id).chain(&self.hidden);
+        let mut ids: Vec<&str> = all.map(String::as_str).collect();
+        ids.retain(|id| name.chars().count() >= LEAST_PREFIX && id.starts_with(name));
+        ids.sort_unstable();
         ids.dedup();
         match ids[..] {
             [id] => self.find(id),
@@ -184,6 +194,15 @@ impl Targets {
                 .detail(json!({"sessionId": self.session_id, "turnId": name}))
                 .into()),
         }
+    }
+
+    fn retracted(&self, turn: &str) -> Refusal {
+        Refusal::new(
+            Code::HistoryUnverifiable,
+            format!("the prompt of turn `{turn}` was taken back: no record proves what stands at its end"),
+        )
+        .hint("`offshoot targets` lists the turns that one may fork at")
+        .detail(json!({"sessionId": self.session_id, "turnId": turn}))
     }
 
     /// The target as JSON prints it.

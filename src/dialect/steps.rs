@@ -128,7 +128,7 @@ impl Log<'_> {
         let turns: io::Result<Vec<Turn>> =
             turns.iter().map(|turn| self.turn(turn, followed[turn.last as usize])).collect();
         let turns = turns?;
-        Ok(Turns { verifiable: !turns.is_empty(), turns })
+        Ok(Turns { verifiable: !turns.is_empty(), turns, hidden: Vec::new() })
     }
 
     /// By step, the nearest step at or above that is wanted; none on a way that runs in circles.

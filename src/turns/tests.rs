@@ -14,7 +14,8 @@ fn turn(id: &str, boundary: u64, available: Result<u64, Code>) -> Turn {
 }
 
 fn targets(turns: Vec<Turn>, bytes: &[u8]) -> Targets {
-    Targets::of(Turns { verifiable: true, turns }, "s:1", &bytes).unwrap()
+    Targets::of(Turns { verifiable: true, turns, hidden: vec!["hidden-1".to_owned()] }, "s:1", &bytes)
+        .unwrap()
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
@@ -36,7 +37,7 @@ fn each_target_is_bound_to_the_bytes_before_its_boundary_and_to_no_other() {
 
 #[test]
 fn a_source_that_is_shorter_than_a_boundary_is_an_error_of_reading() {
-    let turns = Turns { verifiable: true, turns: vec![turn("a", 1, Ok(9))] };
+    let turns = Turns { verifiable: true, turns: vec![turn("a", 1, Ok(9))], hidden: Vec::new() };
     assert_eq!(Targets::of(turns, "s", &b"12".as_slice()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
 }
 
@@ -133,4 +134,17 @@ fn a_history_without_proof_has_no_targets_and_says_so() {
     let t = Targets::of(Turns::default(), "s", &b"".as_slice()).unwrap();
     assert_eq!((t.verifiable, t.to_json()), (false, json!([])));
     assert_eq!(code(t.find("turn-aa")), Code::HistoryUnverifiable);
+}
+
+#[test]
+fn a_hidden_turn_is_known_and_refused_as_such() {
+    let t = targets(vec![turn("hidden-2", 2, Ok(4))], b"01234567");
+    assert_eq!(code(t.find("hidden-1")), Code::HistoryUnverifiable);
+    assert_eq!(code(t.find("hidden-")), Code::IdAmbiguous);
+    assert_eq!(code(t.find("hidden-3")), Code::UnknownTurn);
+    assert_eq!(code(t.find("hid")), Code::UnknownTurn);
+    assert_eq!(t.find("hidden-2").unwrap().number, 1);
+    // A listed turn wins over a hidden one of the same id.
+    let t = targets(vec![turn("hidden-1", 2, Ok(4))], b"01234567");
+    assert!(t.find("hidden-1").is_ok());
 }

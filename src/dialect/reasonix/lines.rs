@@ -211,6 +211,7 @@ pub fn turns_of(projection: &Projection, session_id: &str) -> Turns {
     Turns {
         verifiable: projection.is_verifiable(),
         turns: projection.turns().into_iter().map(turn).collect(),
+        hidden: projection.hidden_turns(),
     }
 }
 

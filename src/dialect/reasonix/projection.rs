@@ -152,6 +152,11 @@ impl Projection {
         self.hidden.contains(turn)
     }
 
+    /// Ids of the closed turns that are there and not listed, in order.
+    pub fn hidden_turns(&self) -> Vec<String> {
+        self.turns.iter().filter(|t| self.hidden.contains(&t.id)).map(|t| t.id.clone()).collect()
+    }
+
     /// The title of the session.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
