@@ -19,6 +19,12 @@ pub struct Env {
     pub qwen_home: Option<PathBuf>,
     /// `CLAUDE_CONFIG_DIR`.
     pub claude_config_dir: Option<PathBuf>,
+    /// `REASONIX_STATE_HOME`.
+    pub reasonix_state_home: Option<PathBuf>,
+    /// `REASONIX_HOME`.
+    pub reasonix_home: Option<PathBuf>,
+    /// `APPDATA`, on Windows.
+    pub app_data: Option<PathBuf>,
     /// `OFFSHOOT_POLICY`.
     pub policy: Option<PathBuf>,
     /// Whether `NO_COLOR` is set to anything.
@@ -41,6 +47,9 @@ impl Env {
             qwen_runtime_dir: path("QWEN_RUNTIME_DIR"),
             qwen_home: path("QWEN_HOME"),
             claude_config_dir: path("CLAUDE_CONFIG_DIR"),
+            reasonix_state_home: path("REASONIX_STATE_HOME"),
+            reasonix_home: path("REASONIX_HOME"),
+            app_data: if cfg!(windows) { path("APPDATA") } else { None },
             policy: path("OFFSHOOT_POLICY"),
             no_color: get("NO_COLOR").is_some(),
             fault_point: get("OFFSHOOT_FAULT_POINT").and_then(|v| v.into_string().ok()),

@@ -239,14 +239,15 @@ fn by_path(path: &Path) -> Result<SessionRef> {
 }
 
 fn by_id(arg: &str, ctx: &SessionContext<'_>) -> Result<Option<SessionRef>> {
-    if arg.len() < MIN_PREFIX || !dialect::reasonix::ids::is_session_id(arg) {
+    if !dialect::reasonix::ids::is_session_id(arg) {
         return Ok(None);
     }
     let mut sessions = candidates(ctx, true)?;
     sessions.retain(|s| s.session_id.starts_with(arg));
     let here = Here::of(ctx);
     let exact = |s: &SessionInfo| s.session_id == arg;
-    let begins = |_: &SessionInfo| true;
+    // An id may be shorter than the beginning of one has to be.
+    let begins = |_: &SessionInfo| arg.len() >= MIN_PREFIX;
     let tests: [&dyn Fn(&SessionInfo) -> bool; 2] = [&exact, &begins];
     for test in tests {
         for archived in [false, true] {

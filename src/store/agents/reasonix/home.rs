@@ -30,9 +30,15 @@ pub struct SessionDir {
 }
 
 impl ReasonixDirs {
-    /// `~/.reasonix`; none without a home.
+    /// Where the client keeps its state: `REASONIX_STATE_HOME`, else `REASONIX_HOME`, else `~/.reasonix` (on Windows
+    /// `%APPDATA%\\reasonix`); none without any of them.
     pub fn from_env(env: &Env) -> Option<ReasonixDirs> {
-        env.home.as_ref().map(|home| ReasonixDirs { home: home.join(".reasonix") })
+        let said = env.reasonix_state_home.as_ref().or(env.reasonix_home.as_ref()).cloned();
+        let usual = || match &env.app_data {
+            Some(data) => Some(data.join("reasonix")),
+            None => env.home.as_ref().map(|home| home.join(".reasonix")),
+        };
+        said.or_else(usual).map(|home| ReasonixDirs { home })
     }
 
     /// The root of a project's sessions. The client makes the folder's name of the path by writing a hyphen for each
