@@ -56,6 +56,11 @@ pub(super) fn follow_in(agent: Agent, pending: &Body, source: &Path) -> Result<O
     let leaf = &verdict.leaf_uuid;
     let first = match seed.mode {
         SeedMode::Fork => {
+            // A session of Reasonix can end without a message: then every message of the child came later.
+            if agent == Agent::Reasonix && seed.parent_uuid == *leaf {
+                let any = t.records.iter().any(is_message);
+                return Ok(Some(if any { Follow::Followed } else { Follow::NotYet }));
+            }
             // The chain and what belongs to it came with the fork; whatever else is a message came later.
             let Some(chain) = chain_of(&t, leaf).or_else(|| chain_of(&t, &seed.parent_uuid)) else {
                 return Ok(Some(Follow::NotFollowed));

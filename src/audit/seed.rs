@@ -66,7 +66,11 @@ fn fork(
         Agent::Claude | Agent::Qwen => chain.history(&then.t).last().cloned(),
     };
     let Some(last) = last else {
-        return differs("the chosen chain has no record to seed");
+        return match ledger.agent() {
+            // Its turns need not have a message, and then there is none to be missing.
+            Agent::Reasonix => Ok(None),
+            Agent::Claude | Agent::Qwen => differs("the chosen chain has no record to seed"),
+        };
     };
     // What the client appended cannot stand before them.
     let Some(end) = end_of_seed(&t, &expected.begins) else {

@@ -87,6 +87,18 @@ pub(super) fn stands(session: &Session, request: &Request, chain: &Seedable) -> 
     Ok(lands_already(session, request, chain)?.filter(|landing| landing.grows || !request.write))
 }
 
+/// The record below which a child goes on. A log of Reasonix can have turns without a single message; what is read of
+/// it then ends with its leaf.
+pub(super) fn below(agent: Agent, expected: &[RecordId], leaf: &RecordId) -> Result<RecordId> {
+    match (expected.last(), agent) {
+        (Some(last), _) => Ok(last.clone()),
+        (None, Agent::Reasonix) => Ok(leaf.clone()),
+        (None, Agent::Claude | Agent::Qwen) => {
+            Err(chain::unreachable(leaf, "the client can see no record of the chain").into())
+        }
+    }
+}
+
 /// Fixes names and bytes.
 pub(super) fn plan(
     request: &Request,
@@ -98,9 +110,7 @@ pub(super) fn plan(
     let (t, path) = (&session.snapshot.transcript, &session.snapshot.path);
     let expected = session.dialect().expected(t, &decided.chain.chain, &client_of(request, t)).history;
     let leaf = &decided.choice.leaf;
-    let Some(last) = expected.last().cloned() else {
-        return Err(chain::unreachable(leaf, "the client can see no record of the chain").into());
-    };
+    let last = below(session.target.agent, &expected, leaf)?;
     let session_id = annotate::session_key(t, path);
     let mut record = SeedRecord {
         mode: decided.mode,

@@ -85,9 +85,7 @@ pub(super) fn plan(
     let version = request.client.version.clone().or_else(|| t.client_version.clone());
     let client = Client { version, ..request.client.clone() };
     let expected = dialect.expected(t, &chain.chain, &client).history;
-    let Some(last) = expected.last().cloned() else {
-        return Err(chain::unreachable(&found.cut.record, "the client can see no record of the chain").into());
-    };
+    let last = seed::below(agent, &expected, &found.cut.record)?;
     let mut record = SeedRecord {
         mode: SeedMode::Fork,
         session_id: found.session_id.clone(),
