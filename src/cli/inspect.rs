@@ -12,6 +12,7 @@ use super::{
     session::{self, Digest},
 };
 use crate::{
+    record::Agent,
     refusal::Result,
     resume::{self, AnnotateContext},
     store::{lease, state::StateDir},
@@ -107,6 +108,8 @@ pub(super) fn worries(inspection: &Inspection) -> Vec<String> {
             "the client would continue below `{}`, where no branch ends as it sees the file",
             pick.tail_uuid
         )),
+        // Of a family of sessions the client resumes the one that it is asked for, however new another one is.
+        (Some(_), _) if inspection.agent == Agent::Reasonix => {}
         (Some(picked), Some(newest)) if time(picked) < time(newest) => found.push(format!(
             "{}the client would resume `{}` (last message {}), but `{}` is newer ({})",
             if pick.pinned { "stale pin: " } else { "" },

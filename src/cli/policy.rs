@@ -51,13 +51,16 @@ fn explain_session(global: &Global, file: &Path, session: Option<&str>) -> Resul
     let (text, digest) = policy_file::read(file)?;
     let path = file.display().to_string();
     let policy = policy::parse(&text, &path)?;
-    let opened = session::open(global, session, Digest::Skip)?;
+    let mut opened = session::open(global, session, Digest::Compute)?;
     let transcript = lease::canonical(&opened.path)?;
+    let mut outside = Outside::open(global, Some(&transcript))?;
+    if let Some(seen) = resume::for_rules(outside.state().root(), &opened.snapshot, opened.dialect)? {
+        opened.snapshot = seen;
+    }
     let mut inspection = opened.inspect()?;
     if inspection.branches.is_empty() {
         return Err(Refusal::new(Code::NoLeaf, "the session has no leaf to judge").into());
     }
-    let mut outside = Outside::open(global, Some(&transcript))?;
     let t = &opened.snapshot.transcript;
     let context =
         resume::annotate(outside.state().root(), opened.dialect.agent(), &transcript, t, &mut inspection)?;

@@ -6,6 +6,7 @@ use crate::{
     dialect,
     record::{Agent, RecordId, RecordKind},
     refusal::Result,
+    resume::line,
     selection::SeedMode,
     store::{file::FileSource, labels, ledger::Ledger, ledger::Read},
     topology::{ContinuedIn, Inspection, Tree, grown_from},
@@ -53,6 +54,7 @@ pub fn annotate(
         let body = &selection.pending.body;
         if let (Some(verdict), Some(seed)) = (&body.verdict, &body.seed)
             && seed.mode == SeedMode::Fork
+            && line::still_ends(agent, t, &verdict.leaf_uuid, seed)
         {
             let child = (seed.session_id.clone(), seed.transcript.clone());
             children.insert(verdict.leaf_uuid.clone(), child);

@@ -14,7 +14,7 @@ use crate::{
         answer,
         chain::{self, Seedable},
         choose::{Choice, choose},
-        fork,
+        fork, line,
         operation::{self, Earlier, Operation, Recorded},
         pending, seed, settle,
         write::{self, ResumedWriter},
@@ -164,7 +164,7 @@ fn decide(request: &Request, host: &mut Host<'_>) -> Result<Decided> {
     let mut followed = Vec::new();
     let mut seen: HashSet<std::path::PathBuf> = HashSet::new();
     loop {
-        let session = open(&target, request, host)?;
+        let session = in_line(open(&target, request, host)?, request, host)?;
         let t = &session.snapshot.transcript;
         let choice = choose(request, host, t, &session.inspection, &session.context)?;
         seen.insert(session.snapshot.path.clone());
@@ -173,7 +173,12 @@ fn decide(request: &Request, host: &mut Host<'_>) -> Result<Decided> {
         {
             let name = session.inspection.session_id.clone();
             if !seen.contains(&child.path) {
-                let id = child.path.file_stem().unwrap_or_default().display();
+                let name_of = |path: &std::path::Path| match target.agent {
+                    // A folder's name has no extension, only dots.
+                    Agent::Reasonix => path.file_name().map(std::ffi::OsStr::to_owned),
+                    Agent::Claude | Agent::Qwen => path.file_stem().map(std::ffi::OsStr::to_owned),
+                };
+                let id = name_of(&child.path).unwrap_or_default().display().to_string();
                 host.note(format!("`{}` went on in session `{id}`", choice.leaf));
                 followed.push(name);
                 target = child;
@@ -182,6 +187,17 @@ fn decide(request: &Request, host: &mut Host<'_>) -> Result<Decided> {
         }
         return finish_decision(request, session, choice, wanted, followed);
     }
+}
+
+/// The session as who is going to choose sees it.
+fn in_line(session: Session, request: &Request, host: &Host<'_>) -> Result<Session> {
+    if !matches!(request.selector, Selector::Auto | Selector::Policy(_)) {
+        return Ok(session);
+    }
+    let seen = line::for_rules(host.state.root(), &session.snapshot, session.dialect())?;
+    let Some(snapshot) = seen else { return Ok(session) };
+    let (inspection, context) = inspect(&session.target, &snapshot, request, host)?;
+    Ok(Session { snapshot, inspection, context, ..session })
 }
 
 /// The child in which the chosen leaf went on, if this call is to follow it there.

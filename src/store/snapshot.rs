@@ -179,6 +179,18 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// The same session without some of those that are related to it. The others are read as far as they were.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::take`].
+    pub fn without(&self, left_out: impl Fn(&str) -> bool, dialect: &dyn Dialect) -> Result<Snapshot> {
+        let parts = self.parts.iter().filter(|part| !left_out(&part.session_id));
+        let parts: Vec<(String, u64)> = parts.map(|part| (part.session_id.clone(), part.bytes)).collect();
+        let source = reasonix::open_rendered_at(&self.path, &parts)?;
+        let source = source.ok_or_else(|| changed(&self.path, "was cut", json!({})))?;
+        Snapshot::of(source, &self.path, dialect, true, None)
+    }
+
     /// The refusal for bytes that are not what they were.
     pub fn was_rewritten(&self) -> Error {
         self.changed("was rewritten", self.opened.len)

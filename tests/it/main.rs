@@ -69,6 +69,7 @@ mod random;
 mod readme;
 mod reasonix_child;
 mod reasonix_cli;
+mod reasonix_family;
 mod reasonix_log;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod reasonix_made;

@@ -15,14 +15,14 @@ use crate::{
 };
 
 /// A home of the client with some sessions in the root of the test's project.
-struct Home {
-    env: TestEnv,
-    root: PathBuf,
+pub struct Home {
+    pub env: TestEnv,
+    pub root: PathBuf,
 }
 
 impl Home {
     /// With the cases of these names.
-    fn with(cases: &[&str]) -> Home {
+    pub fn with(cases: &[&str]) -> Home {
         let env = TestEnv::new();
         let cwd = fs::canonicalize(env.path("work")).unwrap();
         let slug = cwd.to_str().unwrap().replace('/', "-");
@@ -37,7 +37,7 @@ impl Home {
     }
 
     /// A session of a log that was made for the test.
-    fn add(&self, id: &str, log: &[u8]) -> PathBuf {
+    pub fn add(&self, id: &str, log: &[u8]) -> PathBuf {
         let dir = self.root.join(id);
         fs::create_dir_all(&dir).unwrap();
         let manifest = json!({"schemaVersion": 4, "codec": "reasonix.session.linear/v4", "storageRevision": 3,
@@ -47,16 +47,16 @@ impl Home {
         dir
     }
 
-    fn log(&self, id: &str) -> Vec<u8> {
+    pub fn log(&self, id: &str) -> Vec<u8> {
         fs::read(self.root.join(id).join("events.frames")).unwrap()
     }
 
-    fn run(&self, args: &[&str]) -> Ran {
+    pub fn run(&self, args: &[&str]) -> Ran {
         self.env.run(args)
     }
 
     /// All files of the root but our locks, with their bytes.
-    fn picture(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub fn picture(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         collect(&self.root, &mut found);
         found.retain(|path, _| !path.to_str().unwrap().ends_with(".offshoot-lock"));
