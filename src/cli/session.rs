@@ -208,12 +208,20 @@ fn agent(arg: AgentArg, path: &Path) -> Result<Agent> {
         }
         AgentArg::Claude => Ok(Agent::Claude),
         AgentArg::Qwen => Ok(Agent::Qwen),
-        AgentArg::Auto => snapshot::agent_of(path)?.ok_or_else(|| {
-            unknown(format!("`{}` holds no record of an agent that is known", path.display()))
-        }),
+        AgentArg::Auto => match snapshot::agent_of(path)? {
+            Some(agent) => Ok(agent),
+            None => Err(reasonix::refuse_older(path)?.unwrap_or_else(|| {
+                unknown(format!("`{}` holds no record of an agent that is known", path.display()))
+            })),
+        },
         AgentArg::Reasonix if reasonix::is_session_dir(path) => Ok(Agent::Reasonix),
-        AgentArg::Reasonix => Err(unknown(format!("`{}` is no session folder of Reasonix", path.display()))),
+        AgentArg::Reasonix if path.is_dir() => Err(no_folder(path)),
+        AgentArg::Reasonix => Err(reasonix::refuse_older(path)?.unwrap_or_else(|| no_folder(path))),
     }
+}
+
+fn no_folder(path: &Path) -> Error {
+    unknown(format!("`{}` is no session folder of Reasonix", path.display()))
 }
 
 fn unknown(message: String) -> Error {

@@ -73,6 +73,7 @@ mod reasonix_family;
 mod reasonix_log;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod reasonix_made;
+mod reasonix_older;
 mod resume;
 mod seeds;
 mod sessions;

@@ -13,6 +13,7 @@
 //! - [`child`]: the log of a fork.
 //! - [`render`]: the sessions of a family as one tree; [`Reasonix`] is the dialect over it.
 //! - [`manifest`], [`ids`]: the files and names around it.
+//! - [`older`]: what the client wrote before, to be refused by name.
 
 pub mod child;
 pub mod commit;
@@ -23,6 +24,7 @@ mod gojson;
 pub mod ids;
 mod lines;
 pub mod manifest;
+pub mod older;
 pub mod projection;
 pub mod record;
 pub mod render;
