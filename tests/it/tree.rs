@@ -116,7 +116,7 @@ fn every_key_that_moves() {
     press(&mut pty, RIGHT, "Add retries with");
     pty.send(RIGHT);
     pty.wait_text("Respect Retry-After");
-    assert!(marked(pty.screen()).contains("Add retries with"));
+    pty.wait_for("the same row", |s| marked(s).contains("Add retries with"));
     press(&mut pty, "]", "rewind");
     press(&mut pty, "[", "Add retries with");
     pty.send("[");
@@ -150,11 +150,11 @@ fn pages_and_small_and_large_terminals() {
         s.contents().contains("tool result") || s.contents().contains("assistant, 2026")
     });
     assert!(!wraps(pty.screen()));
-    assert!(marked(pty.screen()).contains("2 calls"));
+    pty.wait_for("the same row", |s| marked(s).contains("2 calls"));
     pty.resize(1000, 40);
     let rule = |s: &vt100::Screen| s.cell(5, 600).is_some_and(|cell| cell.contents() == "│");
     pty.wait_for("the text beside the tree", rule);
-    assert!(marked(pty.screen()).contains("2 calls: edit, run_shell_command"));
+    pty.wait_for("the same row", |s| marked(s).contains("2 calls: edit, run_shell_command"));
     pty.resize(8, 3);
     pty.wait_for("the one row", |s| marked(s).contains("[T]"));
     pty.resize(1, 1);
@@ -353,6 +353,29 @@ fn only_the_end_of_a_branch_is_resumed_in_place() {
     let _ = Walk::ends(pty, 0);
 }
 
+#[test]
+fn no_fork_is_offered_inside_a_round_and_nothing_is_overwritten_at_the_end() {
+    let walk = Walk::new();
+    let before = fs::read(&walk.file).unwrap();
+    let mut pty = walk.start(&[], 100, 30);
+    press(&mut pty, "gj", "2 calls");
+    pty.send("f");
+    pty.wait_text("inside-tool-round");
+    pty.send(ENTER);
+    pty.wait_for("the tree and why not", |s| {
+        let text = s.contents();
+        text.contains("? keys") && text.contains("fork at the reply behind the round")
+    });
+    press(&mut pty, "G", "client's pick");
+    pty.send("o");
+    pty.wait_text("nothing-to-remove");
+    pty.send(ENTER);
+    pty.wait_text("nothing comes after this record");
+    pty.send("q");
+    let _ = Walk::ends(pty, 0);
+    assert_eq!(fs::read(&walk.file).unwrap(), before);
+}
+
 /// A Claude Code session in its place, which a running process has open.
 #[test]
 fn inside_a_live_agent_only_a_fork_is_offered() {
@@ -411,7 +434,10 @@ fn an_overwrite_asks_keeps_a_backup_and_is_undone() {
     pty.wait_text("y overwrites");
     pty.send("y");
     let ended = Walk::ends(pty, 0);
-    assert!(ended.screen.contents().contains("backup     "), "{}", ended.screen.contents());
+    let said = ended.screen.contents();
+    for next in ["backup     ", "resume it  qwen --resume ", "undo it    offshoot restore"] {
+        assert!(said.contains(next), "{next}: {said}");
+    }
     let page = walk.env.run(&["tree", "--print", &walk.file]).code(0).stdout;
     assert!(page.contains("[A] The service answers 503") && !page.contains("branches)"), "{page}");
     let _ = walk.env.run(&["restore", &walk.file]).code(0);

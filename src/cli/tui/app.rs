@@ -448,9 +448,25 @@ impl App {
             let command = action.command(self.doc.opened.path.display(), &id);
             return Some(format!("the session is open in {agent}: after it has ended, {command}"));
         }
-        let inner = action == Action::Resume && !self.doc.ends_branch(self.row().item, record);
-        (inner && !self.options.emit)
-            .then(|| "a session is resumed where a branch ends; from here it can be forked".to_owned())
+        // Whoever only wants to be told may know better.
+        if self.options.emit {
+            return None;
+        }
+        let why = match action {
+            Action::Fork if self.doc.inside_round(record) => {
+                let code = Code::InsideToolRound.as_str();
+                let hint = "fork at the reply behind the round, or at the prompt before it";
+                format!("{code}: this is inside a round of tool calls; {hint}")
+            }
+            Action::Resume if !self.doc.ends_branch(self.row().item, record) => {
+                "a session is resumed where a branch ends; from here it can be forked".to_owned()
+            }
+            Action::Overwrite if !self.doc.has_descendants(record) => {
+                format!("{}: nothing comes after this record", Code::NothingToRemove.as_str())
+            }
+            _ => return None,
+        };
+        Some(why)
     }
 
     fn reader(&mut self, key: KeyEvent) -> Option<Outcome> {

@@ -166,6 +166,29 @@ impl Doc {
         self.marks.iter().find_map(picked)
     }
 
+    /// Whether a record is part of a round of tool calls, or bookkeeping within one: no child can end there.
+    pub fn inside_round(&self, record: RecordIx) -> bool {
+        let t = self.transcript();
+        let mut at = Some(record);
+        // A way up that is longer than the session goes round.
+        for _ in 0..t.records.len() {
+            let Some(item) = at.and_then(|at| self.outline.item_of(at)) else { return false };
+            match self.outline.item(item).kind {
+                Kind::Tools => return true,
+                Kind::Notes => at = at.and_then(|at| t.first(t.record(at).parent?)),
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether anything hangs below a record.
+    pub fn has_descendants(&self, record: RecordIx) -> bool {
+        let t = self.transcript();
+        let id = t.record(record).id;
+        t.records.iter().any(|r| r.parent == Some(id))
+    }
+
     /// The branch whose leaf stands in an item, if exactly one does.
     pub fn branch_at(&self, item: ItemIx) -> Option<&Branch> {
         let from = self.leaves.partition_point(|(at, _)| *at < item);

@@ -2,15 +2,22 @@
 
 use std::{fs, path::Path};
 
+use clap::Parser;
 use proptest::prelude::*;
 
 use super::{
+    Doc,
     outline::{ItemIx, Kind, Outline},
     page::{Page, Row, siblings, up},
 };
 use crate::{
+    cli::{
+        args::Cli,
+        session::{self, Digest},
+    },
     dialect,
     record::{Agent, RecordKind},
+    refusal::Code,
     topology::Tree,
     transcript::{Flags, Record, RecordIx, Span, Transcript},
 };
@@ -308,19 +315,52 @@ fn depth_grows_at_branch_points_only_and_nothing_recurses() {
 
 #[test]
 fn every_record_of_every_shipped_transcript_stands_once() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/cases");
     let mut count = 0;
+    for_each_case(&mut |path, agent| {
+        let t = dialect::of(agent).read(&fs::read(path).unwrap()).unwrap();
+        check(&t, &Outline::new(&t, &Tree::new(&t), &[]));
+        count += 1;
+    });
+    assert!(count > 80, "{count} transcripts");
+}
+
+/// What the navigator says of a row without decoding anything is what the fork itself says.
+#[test]
+fn rows_inside_a_round_are_those_that_a_fork_refuses() {
+    let (mut inside, mut outside) = (0, 0);
+    for_each_case(&mut |path, agent| {
+        let name = path.display().to_string();
+        let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", &name]).unwrap();
+        let Ok(opened) = session::open_at(&cli.global, path.to_owned(), Digest::Skip) else { return };
+        let Ok(doc) = Doc::of(&cli.global, opened) else { return };
+        let t = doc.transcript();
+        for item in 0..doc.outline.items().len() as ItemIx {
+            if matches!(doc.outline.item(item).kind, Kind::Sidechain | Kind::Agent(_)) {
+                continue;
+            }
+            for &record in doc.outline.records(item) {
+                let id = t.record(record).id;
+                let cut = dialect::of(agent).cut_at(t, &doc.opened.snapshot, id).unwrap();
+                let refused = matches!(&cut, Err(r) if r.code == Code::InsideToolRound);
+                if doc.inside_round(record) {
+                    assert!(refused, "{name}: {} is forked at: {cut:?}", t.id(id));
+                    inside += 1;
+                } else {
+                    outside += usize::from(!refused);
+                }
+            }
+        }
+    });
+    assert!(inside > 50 && outside > 500, "{inside} inside, {outside} outside");
+}
+
+fn for_each_case(look: &mut dyn FnMut(&Path, Agent)) {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/cases");
     for (folder, agent) in [("claude", Agent::Claude), ("qwen", Agent::Qwen)] {
         for case in fs::read_dir(cases.join(folder)).unwrap() {
             let Ok(files) = fs::read_dir(case.unwrap().path()) else { continue };
-            for file in
-                files.map(|f| f.unwrap().path()).filter(|f| f.extension().is_some_and(|e| e == "jsonl"))
-            {
-                let t = dialect::of(agent).read(&fs::read(file).unwrap()).unwrap();
-                check(&t, &Outline::new(&t, &Tree::new(&t), &[]));
-                count += 1;
-            }
+            let files = files.map(|f| f.unwrap().path());
+            files.filter(|f| f.extension().is_some_and(|e| e == "jsonl")).for_each(|f| look(&f, agent));
         }
     }
-    assert!(count > 80, "{count} transcripts");
 }
