@@ -39,7 +39,7 @@ impl fmt::Display for Anchor {
 }
 
 impl Anchor {
-    /// Reads what [`Anchor::to_string`] gave.
+    /// Reads what its [`Display`](fmt::Display) wrote.
     ///
     /// # Errors
     /// `usage`.

@@ -49,7 +49,7 @@ pub struct Doc {
     pub inspection: Inspection,
     /// How it is laid out.
     pub outline: Outline,
-    /// The conversations of subagents in files of their own, as [`Kind::Agent`] counts them.
+    /// The conversations of subagents in files of their own, as `Kind::Agent` counts them.
     pub asides: Vec<Aside>,
     /// Whether texts of the conversation are left out.
     pub redact: bool,
