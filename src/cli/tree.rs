@@ -84,10 +84,12 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     drop(doc);
     match outcome {
         Outcome::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        Outcome::Leave | Outcome::Reload if args.emit => print_choice(&session, "cancel", None),
+        Outcome::Leave | Outcome::Reload if args.emit => print_choice(&session, "cancel", None, None),
         Outcome::Leave | Outcome::Reload => Ok(ExitCode::SUCCESS),
-        Outcome::Act(action, record) if args.emit => print_choice(&session, action.name(), Some(&record)),
-        Outcome::Act(action, record) => act(global, &session.file, action, record),
+        Outcome::Act(action, record, turn) if args.emit => {
+            print_choice(&session, action.name(), Some(&record), turn.as_deref())
+        }
+        Outcome::Act(action, record, turn) => act(global, &session.file, action, record, turn),
     }
 }
 
@@ -124,31 +126,38 @@ struct Session {
 struct Choice<'a> {
     action: &'a str,
     node_uuid: Option<&'a RecordId>,
+    /// Where a session is forked at turns: the one that ends there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_id: Option<&'a str>,
     session_id: &'a str,
     session_file: &'a str,
 }
 
-fn print_choice(session: &Session, action: &str, record: Option<&RecordId>) -> Result<ExitCode> {
-    let choice = Choice { action, node_uuid: record, session_id: &session.id, session_file: &session.file };
+fn print_choice(
+    session: &Session,
+    action: &str,
+    record: Option<&RecordId>,
+    turn_id: Option<&str>,
+) -> Result<ExitCode> {
+    let choice =
+        Choice { action, node_uuid: record, turn_id, session_id: &session.id, session_file: &session.file };
     output::json(&choice).map(|()| ExitCode::SUCCESS)
 }
 
 /// Does what was chosen, as the command would.
-fn act(global: &Global, file: &str, action: Action, record: RecordId) -> Result<ExitCode> {
+fn act(
+    global: &Global,
+    file: &str,
+    action: Action,
+    record: RecordId,
+    turn: Option<String>,
+) -> Result<ExitCode> {
     let (session, wait) = (Some(file.to_owned()), "0".to_owned());
     match action {
         Action::Fork => {
-            let at = Some(record.to_string());
-            let args = ForkArgs {
-                session,
-                turn: None,
-                at,
-                expect: None,
-                operation_id: None,
-                new: false,
-                ack: None,
-                wait,
-            };
+            let at = turn.is_none().then(|| record.to_string());
+            let args =
+                ForkArgs { session, turn, at, expect: None, operation_id: None, new: false, ack: None, wait };
             fork::run(global, &args)
         }
         Action::Resume => {

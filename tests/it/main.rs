@@ -88,6 +88,7 @@ mod support;
 mod tree;
 mod tree_agents;
 mod tree_cli;
+mod tree_reasonix;
 mod tree_screen;
 mod truncate;
 mod truncate_random;

@@ -27,8 +27,8 @@ pub enum Outcome {
     Leave,
     /// Ctrl-C.
     Interrupted,
-    /// Something is to be done with a record.
-    Act(Action, RecordId),
+    /// Something is to be done with a record; with the turn that ends there, where a session is forked at turns.
+    Act(Action, RecordId, Option<String>),
     /// The file is to be read again; the navigator goes on.
     Reload,
 }
@@ -437,7 +437,8 @@ impl App {
 
     fn act(&mut self, action: Action) -> Option<Outcome> {
         let record = self.record()?;
-        Some(Outcome::Act(action, self.doc.id(record)))
+        let turn = self.doc.turn_at(record).map(|ends| ends.turn.clone());
+        Some(Outcome::Act(action, self.doc.id(record), turn))
     }
 
     /// Why something cannot be done at the marked row.
@@ -447,6 +448,9 @@ impl App {
         if let (Some(agent), true) = (&self.options.live, action.writes_here()) {
             let command = action.command(self.doc.opened.path.display(), &id);
             return Some(format!("the session is open in {agent}: after it has ended, {command}"));
+        }
+        if self.doc.is_of_turns() {
+            return self.why_not_of_turns(action, record);
         }
         // Whoever only wants to be told may know better.
         if self.options.emit {
@@ -467,6 +471,28 @@ impl App {
             _ => return None,
         };
         Some(why)
+    }
+
+    /// The same for a session that is forked at ends of turns and at nothing else.
+    fn why_not_of_turns(&self, action: Action, record: RecordIx) -> Option<String> {
+        let unsupported = Code::SeedUnsupported.as_str();
+        if action.writes_here() {
+            let why = "nothing but the client writes to a session of Reasonix; fork where a turn ends";
+            return Some(format!("{unsupported}: {why}"));
+        }
+        match self.doc.turn_at(record) {
+            Some(ends) => {
+                let code = ends.refused?.as_str();
+                Some(format!("{code}: a turn ends here, but it cannot be forked at"))
+            }
+            None => {
+                let path = self.doc.opened.path.display();
+                let why = format!(
+                    "no turn of this session ends here; `offshoot targets {path}` lists those that do"
+                );
+                Some(format!("{unsupported}: {why}"))
+            }
+        }
     }
 
     fn reader(&mut self, key: KeyEvent) -> Option<Outcome> {

@@ -8,6 +8,7 @@ use super::{
     agents::{self, Aside},
     outline::{ItemIx, Kind, Outline},
     page::Row,
+    turns::{self, Ends},
 };
 use crate::{
     cli::{
@@ -16,7 +17,7 @@ use crate::{
         session::{self, Digest, Opened},
     },
     dialect::View,
-    record::RecordId,
+    record::{Agent, RecordId},
     refusal::{Error, Result},
     topology::{Branch, Inspection, TopologyDiagnostic, Tree},
     transcript::{LineDiagnostic, RecordIx, Source, Transcript},
@@ -53,6 +54,8 @@ pub struct Doc {
     pub asides: Vec<Aside>,
     /// Whether texts of the conversation are left out.
     pub redact: bool,
+    /// The turns that end with a record, where a session is forked at those.
+    ends: HashMap<RecordIx, Ends>,
     marks: HashMap<ItemIx, Vec<Mark>>,
     /// The items that leaves stand in, in the order of the page, and the leaves.
     leaves: Vec<(ItemIx, RecordId)>,
@@ -77,8 +80,9 @@ impl Doc {
         let t = &opened.snapshot.transcript;
         let (asides, below) = agents::find(&opened).map_err(Error::io("read", &opened.path))?;
         let outline = Outline::new(t, &Tree::new(t), &below);
+        let ends = turns::ends(&opened)?;
         let (marks, leaves) = marks(t, &inspection, &outline, global.redact);
-        Ok(Doc { inspection, outline, asides, redact: global.redact, marks, leaves, opened })
+        Ok(Doc { inspection, outline, asides, redact: global.redact, ends, marks, leaves, opened })
     }
 
     /// What was read.
@@ -180,6 +184,16 @@ impl Doc {
             }
         }
         false
+    }
+
+    /// Whether the session is forked at ends of turns and at nothing else, and nothing is written to it.
+    pub fn is_of_turns(&self) -> bool {
+        self.opened.dialect.agent() == Agent::Reasonix
+    }
+
+    /// The turn that ends with a record, where a session is forked at those.
+    pub fn turn_at(&self, record: RecordIx) -> Option<&Ends> {
+        self.ends.get(&record)
     }
 
     /// Whether anything hangs below a record.

@@ -17,6 +17,7 @@ mod screen;
 mod search;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod words;
 
 pub use action::Action;

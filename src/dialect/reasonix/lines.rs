@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::{
     projection::{Projection, State},
-    render::{Kind, Line, SCHEMA},
+    render::{Called, Kind, Line, SCHEMA},
 };
 use crate::{
     dialect::{
-        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Resumed, Simulated,
+        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Part, Resumed,
+        Simulated, View,
         jsonl::{
             read::{self, Limits, Outcome, Rules},
             version::Version,
@@ -64,6 +65,27 @@ impl Dialect for Reasonix {
             cwd: None,
             title: line.title,
         }
+    }
+
+    fn view(&self, bytes: &[u8]) -> View {
+        let Ok(line) = serde_json::from_slice::<Line>(bytes) else { return View::default() };
+        let mut parts = Vec::new();
+        parts.extend(line.text.map(|text| match line.kind {
+            Some(Kind::Tool) => Part::Result(text),
+            _ => Part::Text(text),
+        }));
+        let mut tools = line.tools.into_iter();
+        // A call is shown, whether or not the message says what it calls.
+        parts.extend(line.calls.iter().map(|_| {
+            let Called { name, input } = tools.next().unwrap_or_default();
+            Part::Call { name, input }
+        }));
+        let note = match line.kind {
+            Some(Kind::End) => Some(format!("end of session {}", line.session.unwrap_or_default())),
+            Some(Kind::Title) => line.title.map(|title| format!("title: {title}")),
+            _ => None,
+        };
+        View { timestamp: line.time, parts, note }
     }
 
     /// The client opens the session that it is told to, to the end of its log.

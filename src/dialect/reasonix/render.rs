@@ -14,6 +14,7 @@ use std::io::Write;
 
 use hashbrown::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     commit::{Commit, Commits},
@@ -99,12 +100,38 @@ pub(super) struct Line {
     /// The tool calls in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
+    /// What is called by them, as far as the message says it; as many as `calls`, or none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Called>,
     /// The tool call that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
     /// Whether the client wrote it in the user's name.
     #[serde(skip_serializing_if = "is_false")]
     pub host: bool,
+}
+
+/// A tool that is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Called {
+    /// Its name; empty if the message does not say it.
+    pub name: String,
+    /// Its arguments, as JSON.
+    pub input: String,
+}
+
+impl Called {
+    /// Of a call as it stands in a message: its name and arguments in it, or in its `function`.
+    fn of(call: &Value) -> Called {
+        let member = |name: &str| call.get(name).or_else(|| call.get("function")?.get(name));
+        let input = match member("arguments") {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => String::new(),
+            Some(other) => other.to_string(),
+        };
+        Called { name: member("name").and_then(Value::as_str).unwrap_or_default().to_owned(), input }
+    }
 }
 
 fn is_false(b: &bool) -> bool {
@@ -382,8 +409,15 @@ fn end_of(projection: &Projection) -> Option<&'static str> {
 /// What is kept of a payload for its line.
 struct Told {
     kind: String,
-    texts: Vec<String>,
+    shown: Vec<Shown>,
     reason: Option<String>,
+}
+
+/// What a person sees of a message.
+#[derive(Default)]
+struct Shown {
+    text: String,
+    tools: Vec<Called>,
 }
 
 #[derive(Deserialize)]
@@ -397,19 +431,21 @@ struct Payload {
 struct Text {
     content: Option<String>,
     raw_content: Option<String>,
+    tool_calls: Option<Vec<Value>>,
 }
 
 impl Text {
     /// What the person typed, where the client has both.
-    fn shown(self) -> String {
+    fn shown(self) -> Shown {
         let typed = self.raw_content.filter(|text| !text.trim().is_empty());
-        typed.or(self.content).unwrap_or_default()
+        let tools = self.tool_calls.iter().flatten().map(Called::of).collect();
+        Shown { text: typed.or(self.content).unwrap_or_default(), tools }
     }
 }
 
 impl Told {
     fn of(event: &EventRecord, payload: &[u8]) -> Told {
-        let mut told = Told { kind: event.kind.clone(), texts: Vec::new(), reason: None };
+        let mut told = Told { kind: event.kind.clone(), shown: Vec::new(), reason: None };
         let wanted = matches!(
             event.kind.as_str(),
             "message/complete" | "message/upsert" | "history/replace" | "legacy/import"
@@ -420,7 +456,7 @@ impl Told {
         let text = String::from_utf8_lossy(payload);
         if let Ok(payload) = serde_json::from_str::<Payload>(&text) {
             let messages = payload.message.into_iter().chain(payload.messages.into_iter().flatten());
-            told.texts = messages.map(Text::shown).collect();
+            told.shown = messages.map(Text::shown).collect();
             told.reason = payload.reason;
         }
         told
@@ -450,10 +486,10 @@ impl Own<'_> {
 
     /// The records that an event makes.
     fn lines(&mut self, fact: &Fact, told: Told) -> Vec<Line> {
-        let mut texts = told.texts.into_iter();
+        let mut shown = told.shown.into_iter();
         match fact {
             Fact::Message(m) | Fact::Upsert(m) if self.messages.insert(m.id.clone()) => {
-                vec![message(m, texts.next())]
+                vec![message(m, shown.next())]
             }
             Fact::Title(title) => {
                 vec![Line { kind: Some(Kind::Title), title: Some(title.clone()), ..Line::default() }]
@@ -466,12 +502,12 @@ impl Own<'_> {
                     lines.push(Line { kind, ..Line::default() });
                 }
                 // The list may hold fewer messages than the payload: the first of each id.
-                let listed = messages.len() == texts.len();
+                let listed = messages.len() == shown.len();
                 for m in messages {
-                    let text = texts.next().filter(|_| listed);
+                    let shown = shown.next().filter(|_| listed);
                     if self.messages.insert(m.id.clone()) {
                         let uuid = Some(m.id.clone()).filter(|id| !id.is_empty());
-                        lines.push(Line { uuid, ..message(m, text) });
+                        lines.push(Line { uuid, ..message(m, shown) });
                     }
                 }
                 lines
@@ -484,7 +520,8 @@ impl Own<'_> {
     }
 }
 
-fn message(m: &Message, text: Option<String>) -> Line {
+fn message(m: &Message, shown: Option<Shown>) -> Line {
+    let Shown { text, tools } = shown.unwrap_or_default();
     let kind = match m.role {
         Role::User => Kind::User,
         Role::Assistant if !m.local_only => Kind::Assistant,
@@ -493,7 +530,8 @@ fn message(m: &Message, text: Option<String>) -> Line {
     };
     Line {
         kind: Some(kind),
-        text: text.filter(|text| !text.is_empty()),
+        text: Some(text).filter(|text| !text.is_empty()),
+        tools: if tools.len() == m.calls.len() { tools } else { Vec::new() },
         calls: m.calls.clone(),
         answers: m.answers.clone(),
         host: m.from_host,
