@@ -81,6 +81,26 @@ pub fn open_at(global: &Global, path: PathBuf, digest: Digest) -> Result<Opened>
     Ok(opened)
 }
 
+/// [`open_at`] without the sessions that are related to it, and without a digest.
+///
+/// # Errors
+/// As for [`open_at`].
+pub fn open_alone_at(global: &Global, path: PathBuf) -> Result<Opened> {
+    let dialect = dialect::of(agent(global.agent, &path)?);
+    let snapshot = Snapshot::take_alone(&path, dialect, false)?;
+    let opened = opened(global, path, dialect, snapshot);
+    warn_of_client(global, &opened);
+    Ok(opened)
+}
+
+/// [`open`] without the sessions that are related to the one that was named, and without a digest.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_alone(global: &Global, session: Option<&str>) -> Result<Opened> {
+    open_alone_at(global, Surroundings::new(global)?.resolve(session)?.path)
+}
+
 /// [`open_at`] for who waits for it, without a digest and without a word: `read` grows by the bytes that have been
 /// read. What there is to say of the client, [`warn_of_client`] says.
 ///

@@ -11,13 +11,17 @@ use super::{
     inspect::worries,
     output::{self, Paint},
     prompt::{self, PromptOptions, SessionChoice, age},
-    session::{self, Digest, Surroundings},
+    session::{self, Surroundings},
     text::{fit, fit_title, pad, width},
 };
 use crate::{
     record::{Agent, RecordId},
     refusal::Result,
-    store::sessions::{self, SessionInfo, SessionText},
+    store::{
+        agents::reasonix,
+        sessions::{self, SessionInfo, SessionText},
+    },
+    topology::Inspection,
 };
 
 const COLUMNS: usize = 80;
@@ -101,19 +105,30 @@ pub fn ask(global: &Global) -> Result<PathBuf> {
     let mixed = found.iter().any(|info| info.agent != found[0].agent);
     let choice = |info: &SessionInfo| {
         let text = sessions::text_of(&info.path, info.agent);
-        let opened = || session::open_at(global, info.path.clone(), Digest::Skip)?.inspect();
-        let leaves = if counted { opened().ok() } else { None };
+        let leaves = if counted { look(global, info.path.clone()).ok() } else { None };
         let text = text.title.or(text.first_prompt).unwrap_or_default();
         SessionChoice {
             session_id: info.session_id.clone(),
             age: age(Some(info.modified), now),
-            leaves: leaves.map(|inspection| inspection.branches.len() as u64),
+            leaves: leaves.map(|(_, leaves)| leaves),
             text: if mixed { format!("{}: {text}", info.agent.name()) } else { text },
         }
     };
     let choices: Vec<SessionChoice> = found.iter().map(choice).collect();
     let at = prompt::pick_session(&choices, &PromptOptions::new(global))?;
     Ok(found.swap_remove(at).path)
+}
+
+/// What a session is by itself, and how many leaves it has with all that are related to it. Those are only counted: to
+/// read each of them for each of them would take the square of their number.
+fn look(global: &Global, path: PathBuf) -> Result<(Inspection, u64)> {
+    let inspection = session::open_alone_at(global, path.clone())?.inspect()?;
+    let related = match inspection.agent {
+        Agent::Reasonix => reasonix::relatives(&path)?,
+        Agent::Claude | Agent::Qwen => 0,
+    };
+    let leaves = inspection.branches.len() as u64 + related;
+    Ok((inspection, leaves))
 }
 
 fn row(global: &Global, info: SessionInfo) -> Row {
@@ -134,10 +149,10 @@ fn row(global: &Global, info: SessionInfo) -> Row {
         modified: info.modified,
     };
     // One file that cannot be read is no reason to hide the others.
-    match session::open_at(global, info.path, Digest::Skip).and_then(|opened| opened.inspect()) {
-        Ok(inspection) => {
+    match look(global, info.path) {
+        Ok((inspection, leaves)) => {
             row.agent = inspection.agent;
-            row.leaves = Some(inspection.branches.len() as u64);
+            row.leaves = Some(leaves);
             let stale = !worries(&inspection).is_empty();
             row.client_pick = inspection.client_pick.map(|pick| Pick { leaf_uuid: pick.leaf_uuid, stale });
         }

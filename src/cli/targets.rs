@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     args::{Global, TargetsArgs},
     output::{self, Paint},
-    session::{self, Digest, Opened},
+    session::{self, Opened},
     text::{clean, fit},
 };
 use crate::{
@@ -21,7 +21,7 @@ const COLUMNS: usize = 80;
 
 /// Prints them.
 pub fn run(global: &Global, args: &TargetsArgs) -> Result<ExitCode> {
-    let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
+    let opened = session::open_alone(global, args.session.as_deref())?;
     let targets = resume::targets(opened.dialect, &opened.snapshot)?;
     if global.json {
         output::json(&json!({

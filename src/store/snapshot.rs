@@ -153,6 +153,15 @@ impl Snapshot {
         Snapshot::of(FileSource::open(path)?, path, dialect, false, Some(read))
     }
 
+    /// [`Snapshot::take`] without the sessions that are related to this one, where they are read as one source with it. What
+    /// is asked of a single log must not cost more with every child that was made of it.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::take`].
+    pub fn take_alone(path: &Path, dialect: &dyn Dialect, digest: bool) -> Result<Snapshot> {
+        Snapshot::of(FileSource::open_alone(path)?, path, dialect, digest, None)
+    }
+
     /// Reads the file as if it ended after `bytes` bytes, with their digest.
     ///
     /// # Errors

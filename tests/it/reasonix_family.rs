@@ -206,3 +206,21 @@ fn the_client_says_where_its_home_is() {
     assert_eq!(ids(&[("REASONIX_STATE_HOME", &moved), ("REASONIX_HOME", &nowhere)]), 1);
     assert_eq!(ids(&[("REASONIX_STATE_HOME", &nowhere), ("REASONIX_HOME", &moved)]), 0);
 }
+
+#[test]
+fn a_relative_that_is_damaged_stands_in_the_way_of_no_fork() {
+    let home = parent();
+    let child = home.ok(&["fork", "parent", "--turn", "turn_1"])["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(home.ok(&["sessions"])["sessions"][0]["leaves"], 2);
+    let log = home.root.join(&child).join("events.frames");
+    let mut bytes = fs::read(&log).unwrap();
+    let last = bytes.len() - 40;
+    bytes[last] ^= 0xff;
+    fs::write(&log, bytes).unwrap();
+    // Its log is not so much as read.
+    let _ = home.ok(&["fork", "parent", "--turn", "turn_2"]);
+    let listed = home.ok(&["sessions"]);
+    let damaged = listed["sessions"].as_array().unwrap().iter().filter(|s| s.get("error").is_some());
+    assert_eq!(damaged.map(|s| s["sessionId"].as_str().unwrap()).collect::<Vec<_>>(), [child.as_str()]);
+    let _ = home.ok(&["targets", "parent"]);
+}

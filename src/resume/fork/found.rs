@@ -54,7 +54,7 @@ impl Found {
 pub(super) fn find(request: &ForkRequest) -> Result<Found> {
     let path = &request.target.path;
     let dialect = dialect::of(request.target.agent);
-    let snapshot = Snapshot::take(path, dialect, false)?;
+    let snapshot = Snapshot::take_alone(path, dialect, false)?;
     let t = &snapshot.transcript;
     let session_id = session_key(t, path);
     // A turn is looked for among all of them; an anchor is held against them too.

@@ -121,6 +121,15 @@ fn rendered(asked: ReasonixSession, others: Vec<ReasonixSession>) -> Result<File
     FileSource::rendered(path, handle, text, files)
 }
 
+/// How many other sessions are related to one, by the first records of their logs. They may be unreadable behind that.
+///
+/// # Errors
+/// As for [`ReasonixSession::open`]; `io`.
+pub fn relatives(path: &Path) -> Result<u64> {
+    let asked = ReasonixSession::open(path)?;
+    Ok(related(asked.root(), &asked.id)?.len() as u64)
+}
+
 /// The folders of the sessions that are related to `asked`, without its own. Only the first record of each log is read.
 fn related(root: &Path, asked: &str) -> Result<Vec<PathBuf>> {
     let mut links: Vec<(String, Option<String>)> = Vec::new();

@@ -12,7 +12,7 @@ mod session;
 
 pub use child::{Published, is_child, publish_child, remove_staged, staged_path};
 pub use contents::DiskContents;
-pub use family::{PartFile, Scope, open_rendered, open_rendered_at};
+pub use family::{PartFile, Scope, open_rendered, open_rendered_at, relatives};
 pub use home::ReasonixDirs;
 pub use older::refuse_older;
 pub use session::{LOG, ReasonixSession, is_session_dir, session_dir_of};
