@@ -2,8 +2,10 @@
 //! picture from elsewhere, nor leave the fence that they stand in; characters that steer ([`is_hazard`]) are replaced.
 //!
 //! A model's own code fences stay fences, and are closed where a list that they may stand in would end them, and at the
-//! end of the text. Within a line, code between backticks stays as it is, as long as nothing before it in the paragraph
-//! leaves open which ones belong together.
+//! end of the text. One behind the mark of a list or quotation becomes text, since lines before decide whether the mark
+//! is one; and so does what stands where only the list around it would say whether it opens a fence or closes one.
+//! Within a line, code between backticks stays as it is, as long as nothing before it in the paragraph leaves open which
+//! ones belong together. A link that leads to no page or file stays text, and nothing defines one out of sight.
 
 use std::fmt::Write as _;
 
@@ -126,6 +128,10 @@ pub fn text_of(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace(['\r', '\u{2028}', '\u{2029}'], "\n");
     let mut out = String::with_capacity(text.len());
     let mut fence: Option<Fence> = None;
+    // A fence that was made text; what would close it would open one now.
+    let mut muted: Option<Fence> = None;
+    // One by the list that it may stand in, else indented text; all markup within is made harmless.
+    let mut unsure: Option<Fence> = None;
     // Whether backticks of this paragraph are all paired so far.
     let mut paired = true;
     for raw in text.trim_matches('\n').lines() {
@@ -143,12 +149,39 @@ pub fn text_of(text: &str) -> String {
                 continue;
             }
         }
-        fence = Fence::opened_by(&cleaned);
-        if fence.is_some() {
+        fence = None;
+        let text = cleaned.trim_start_matches(BLANK);
+        let indent = cleaned.len() - text.len();
+        if !text.is_empty() && indent <= 1 && !cleaned.starts_with('\t') {
+            // No list reaches here.
+            unsure = None;
+        }
+        let marks = behind_marks(&cleaned);
+        let Some(found) = Fence::at(&cleaned, marks) else {
+            paired |= text.is_empty();
+            paired = outside(&cleaned, paired, &mut out);
+            out.push('\n');
+            continue;
+        };
+        if muted.as_ref().is_some_and(|open| open.is_matched_by(&cleaned[marks..])) {
+            muted = None;
+            paired = as_text(&cleaned, marks, &mut out);
+        } else if marks > indent {
+            muted = Some(found);
+            paired = as_text(&cleaned, marks, &mut out);
+        } else if let Some(open) = &unsure {
+            if open.indent == indent && open.is_matched_by(text) && !cleaned[..indent].contains('\t') {
+                unsure = None;
+                paired = outside(&cleaned, false, &mut out);
+            } else {
+                paired = as_text(&cleaned, marks, &mut out);
+            }
+        } else if indent <= 3 && !cleaned[..indent].contains('\t') {
+            fence = Some(found);
             out.push_str(&cleaned);
         } else {
-            paired |= cleaned.trim().is_empty();
-            paired = outside(&cleaned, paired, &mut out);
+            unsure = Some(found);
+            paired = outside(&cleaned, false, &mut out);
         }
         out.push('\n');
     }
@@ -159,7 +192,35 @@ pub fn text_of(text: &str) -> String {
     out
 }
 
-/// A code fence of a text, indented by at most three spaces: by more it would be one within some lists only.
+const BLANK: [char; 2] = [' ', '\t'];
+
+/// Where a line's text begins behind its indent and what may be marks of quotations and lists.
+fn behind_marks(line: &str) -> usize {
+    let mut rest = line.trim_start_matches(BLANK);
+    loop {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let mark = match rest.as_bytes().get(digits) {
+            Some(b'>') if digits == 0 => 1,
+            Some(b'-' | b'*' | b'+') if digits == 0 && rest[1..].starts_with(BLANK) => 1,
+            Some(b'.' | b')') if (1..=9).contains(&digits) && rest[digits + 1..].starts_with(BLANK) => {
+                digits + 1
+            }
+            _ => return line.len() - rest.len(),
+        };
+        rest = rest[mark..].trim_start_matches(BLANK);
+    }
+}
+
+/// A line with a fence at `at`, which it is not any more. Says that not all backticks of the paragraph are paired.
+fn as_text(line: &str, at: usize, out: &mut String) -> bool {
+    let mark = line[at..].chars().next().unwrap_or_default();
+    let run = run_of(&line[at..], mark);
+    out.push_str(&line[..at]);
+    (0..run).for_each(|_| out.extend(['\\', mark]));
+    inline(&line[at + run..], false, out)
+}
+
+/// A code fence of a text.
 struct Fence {
     mark: char,
     length: usize,
@@ -167,12 +228,17 @@ struct Fence {
 }
 
 impl Fence {
-    fn opened_by(line: &str) -> Option<Fence> {
-        let text = line.trim_start_matches(' ');
+    fn at(line: &str, at: usize) -> Option<Fence> {
+        let text = &line[at..];
         let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
-        let fence = Fence { mark, length: run_of(text, mark), indent: line.len() - text.len() };
-        let is_one = fence.length >= 3 && fence.indent <= 3;
-        (is_one && !(mark == '`' && text[fence.length..].contains('`'))).then_some(fence)
+        let fence = Fence { mark, length: run_of(text, mark), indent: at };
+        (fence.length >= 3 && !(mark == '`' && text[fence.length..].contains('`'))).then_some(fence)
+    }
+
+    /// Whether a line's text behind its indent is what closes it.
+    fn is_matched_by(&self, text: &str) -> bool {
+        let run = run_of(text, self.mark);
+        run >= self.length && text[run..].trim_matches(BLANK).is_empty()
     }
 
     /// Whether a line stands further to the left.
@@ -182,10 +248,8 @@ impl Fence {
 
     /// Whether a line closes it, or would do so in a list.
     fn is_closed_by(&self, line: &str) -> bool {
-        let text = line.trim_start_matches([' ', '\t']);
-        let near = self.indent > 0 || line.len() - text.len() <= 3;
-        let run = run_of(text, self.mark);
-        near && run >= self.length && text[run..].trim_matches([' ', '\t']).is_empty()
+        let text = line.trim_start_matches(BLANK);
+        (self.indent > 0 || line.len() - text.len() <= 3) && self.is_matched_by(text)
     }
 
     fn end(&self) -> String {
@@ -199,16 +263,27 @@ fn run_of(text: &str, c: char) -> usize {
 
 /// A line outside of fences. Says whether all backticks of the paragraph are paired behind it.
 fn outside(line: &str, paired: bool, out: &mut String) -> bool {
-    let text = line.trim_start_matches([' ', '\t']);
-    let (indent, marks) = (&line[..line.len() - text.len()], text.trim_end());
-    out.push_str(indent);
-    let level = marks.chars().take_while(|&c| c == '#').count();
-    let heading = (1..=6).contains(&level) && !marks[level..].starts_with(|c: char| !matches!(c, ' ' | '\t'));
-    // A line of these makes a heading of the one before.
-    let underline = !marks.is_empty() && (marks.chars().all(|c| c == '=') || marks.chars().all(|c| c == '-'));
-    if heading || underline {
+    let marks = behind_marks(line);
+    let text = &line[marks..];
+    let level = run_of(text, '#');
+    if (1..=6).contains(&level) && (text.len() == level || text[level..].starts_with(BLANK)) {
+        out.push_str(&line[..marks]);
+        out.push('\\');
+        return inline(text, paired, out);
+    }
+    // A line of these makes a heading of the one before, which a new item of a list has not.
+    let text = line.trim_start_matches([' ', '\t', '>']);
+    let (before, under) = (&line[..line.len() - text.len()], text.trim_end());
+    out.push_str(before);
+    if !under.is_empty() && ['=', '-'].iter().any(|&c| run_of(under, c) == under.len()) {
         out.push('\\');
     }
+    inline(text, paired, out)
+}
+
+/// Text within a line. Says whether all backticks of the paragraph are paired behind it.
+fn inline(text: &str, paired: bool, out: &mut String) -> bool {
+    let defines = text[behind_marks(text)..].starts_with('[');
     let mut rest = text;
     let mut all_paired = paired;
     while let Some(c) = rest.chars().next() {
@@ -224,9 +299,11 @@ fn outside(line: &str, paired: bool, out: &mut String) -> bool {
                 let run = rest.len() - rest.trim_start_matches('`').len();
                 let span = if all_paired { closed_by(&rest[run..], run) } else { None };
                 // In a row of a table a bar ends the cell, and with it the code.
+                // Of what looks like the definition of a link, backticks make no code.
                 let span = span.filter(|end| {
                     let code = &rest[run..run + end];
-                    !(code.contains('|') && code.contains('<'))
+                    let in_cell = code.contains('|') && code.contains('<');
+                    !(in_cell || defines && code.contains("]:"))
                 });
                 step = run + span.unwrap_or(0);
                 all_paired &= span.is_some();
@@ -234,11 +311,25 @@ fn outside(line: &str, paired: bool, out: &mut String) -> bool {
             }
             '<' => out.push_str("&lt;"),
             '!' if rest[1..].starts_with('[') => out.push_str("\\!"),
+            ']' if rest[1..].starts_with(':') || rest[1..].starts_with('(') && !leads_on(&rest[2..]) => {
+                out.push_str("]\\");
+            }
             c => out.push(c),
         }
         rest = &rest[step..];
     }
     all_paired
+}
+
+/// Whether what a link names, given what follows its bracket, is a page, an address, a file or a part of the text.
+fn leads_on(text: &str) -> bool {
+    let place = text.split([' ', '\t', ')']).next().unwrap_or_default();
+    let head = place.split(['/', '?', '#']).next().unwrap_or_default();
+    match head.split_once(':') {
+        Some((scheme, _)) => ["http", "https", "mailto"].iter().any(|s| scheme.eq_ignore_ascii_case(s)),
+        // An entity or an escape may be the colon.
+        None => !place.is_empty() && !head.contains(['&', '\\']),
+    }
 }
 
 /// How far the code reaches that a run of `n` backticks opens, its closing run included, if it is closed on this line.
