@@ -190,6 +190,21 @@ fn empty_single_and_broken_sessions() {
     );
 }
 
+/// As the client does, and `inspect`: records of one id are one message, if they are of one kind.
+#[test]
+fn later_records_of_an_id_add_to_it() {
+    let env = TestEnv::new();
+    let session = text("a", None, "user", "ask")
+        + &text("b", Some("a"), "assistant", "begun,")
+        + &text("b", Some("a"), "assistant", "and ended")
+        + &text("b", Some("a"), "user", "of another kind");
+    let file = env.write("copies.jsonl", session);
+    let page = print(&env, &file, 80);
+    assert!(page.contains("[A] begun, and ended (client's pick, leaf)"), "{page}");
+    let inspection = env.run(&["inspect", "--json", &file]).code(0).json();
+    assert_eq!(inspection["branches"][0]["lastAssistantText"], "begun, and ended");
+}
+
 #[test]
 fn hostile_text_steers_no_terminal() {
     let env = TestEnv::new();

@@ -17,10 +17,10 @@ use crate::{
         session::{self, Digest, Opened},
     },
     dialect::View,
-    record::{Agent, RecordId},
+    record::{Agent, RecordId, RecordKind},
     refusal::{Error, Result},
     topology::{Branch, Inspection, TopologyDiagnostic, Tree},
-    transcript::{LineDiagnostic, RecordIx, Source, Transcript},
+    transcript::{Flags, LineDiagnostic, RecordIx, Source, Transcript},
 };
 
 /// What a place is marked with, the most telling first.
@@ -56,6 +56,8 @@ pub struct Doc {
     pub redact: bool,
     /// The turns that end with a record, where a session is forked at those.
     ends: HashMap<RecordIx, Ends>,
+    /// By record that defines an id, the later ones that add to it.
+    copies: HashMap<RecordIx, Vec<RecordIx>>,
     marks: HashMap<ItemIx, Vec<Mark>>,
     /// The items that leaves stand in, in the order of the page, and the leaves.
     leaves: Vec<(ItemIx, RecordId)>,
@@ -81,8 +83,9 @@ impl Doc {
         let (asides, below) = agents::find(&opened).map_err(Error::io("read", &opened.path))?;
         let outline = Outline::new(t, &Tree::new(t), &below);
         let ends = turns::ends(&opened)?;
+        let copies = if t.last_wins { HashMap::new() } else { copies(t) };
         let (marks, leaves) = marks(t, &inspection, &outline, global.redact);
-        Ok(Doc { inspection, outline, asides, redact: global.redact, ends, marks, leaves, opened })
+        Ok(Doc { inspection, outline, asides, redact: global.redact, ends, copies, marks, leaves, opened })
     }
 
     /// What was read.
@@ -214,13 +217,20 @@ impl Doc {
         }
     }
 
-    /// What a record holds.
+    /// What a record holds, with what the client adds to it of later records of the same id.
     ///
     /// # Errors
     /// What the file system says.
     pub fn view(&self, record: RecordIx) -> io::Result<View> {
-        let bytes = self.opened.snapshot.bytes(self.transcript().record(record).span)?;
-        Ok(self.opened.dialect.view(&bytes))
+        let view = |record: RecordIx| {
+            let bytes = self.opened.snapshot.bytes(self.transcript().record(record).span)?;
+            io::Result::Ok(self.opened.dialect.view(&bytes))
+        };
+        let mut shown = view(record)?;
+        for &copy in self.copies.get(&record).into_iter().flatten() {
+            shown.parts.extend(view(copy)?.parts);
+        }
+        Ok(shown)
     }
 
     /// Lines that hold no record, or not only.
@@ -238,6 +248,20 @@ impl Doc {
         };
         Some(format!("{lines} no record and was passed over; `offshoot inspect` says which and why"))
     }
+}
+
+/// Where the first record of an id defines it, the client joins the others to it: those of its kind that no machine
+/// wrote in the user's name.
+fn copies(t: &Transcript) -> HashMap<RecordIx, Vec<RecordIx>> {
+    let mut copies: HashMap<RecordIx, Vec<RecordIx>> = HashMap::new();
+    for (ix, record) in (0..).zip(&t.records) {
+        let Some(first) = t.first(record.id).filter(|&first| first != ix) else { continue };
+        let by_machine = record.kind == RecordKind::User && record.flags.has(Flags::SYNTHETIC);
+        if t.record(first).kind == record.kind && !by_machine {
+            copies.entry(first).or_default().push(ix);
+        }
+    }
+    copies
 }
 
 type Marks = HashMap<ItemIx, Vec<Mark>>;
