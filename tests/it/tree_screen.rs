@@ -13,9 +13,16 @@ use ratatui::{
     crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
 };
 
-use crate::support::fixture;
+use serde_json::json;
+
+use crate::support::{TestEnv, fixture};
 
 const SESSION: &str = "fixtures/demo/session.jsonl";
+
+fn app_of(session: &str) -> App {
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", session]).unwrap();
+    App::new(Doc::open(&cli.global, Some(session)).unwrap(), Options::default())
+}
 
 fn app(options: Options) -> App {
     let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", SESSION]).unwrap();
@@ -108,4 +115,23 @@ fn every_size_is_drawn() {
             assert_eq!(drawn.lines().count(), usize::from(rows), "{keys} at {columns}x{rows}");
         }
     }
+}
+
+#[test]
+fn a_row_is_searched_far_behind_its_preview() {
+    let env = TestEnv::new();
+    let record = |uuid: &str, parent: Option<&str>, text: &str| {
+        let record = json!({"uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": "user", "cwd": "/w",
+            "timestamp": "2026-03-01T12:00:00.000Z", "version": "0.24.4",
+            "message": {"role": "user", "parts": [{"text": text}]}});
+        format!("{record}\n")
+    };
+    let at = |bytes: usize| "- ".repeat(bytes / 2) + "xylophone";
+    let session =
+        record("a", None, &at(3_900)) + &record("b", Some("a"), &at(5_000)) + &record("c", Some("b"), "end");
+    let mut app = app_of(&env.write("far.jsonl", session));
+    press(&mut app, "/xylophone");
+    let shown = screen(&mut app, 100, 24);
+    assert!(shown.contains("  1 match\n"), "{shown}");
+    assert_eq!(app.row().item, 0, "{shown}");
 }

@@ -366,6 +366,7 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands:
                 (true, _) => "type to search, Enter goes there, Esc goes back".to_owned(),
                 (false, true) => format!("looked at {}%", app.search.percent(&app.doc)),
                 (false, false) => match app.search.hits().count() {
+                    0 => "0 matches in the beginnings of rows".to_owned(),
                     1 => "1 match".to_owned(),
                     n => format!("{n} matches"),
                 },

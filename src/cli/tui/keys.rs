@@ -67,7 +67,7 @@ pub const SHOWN: &[(&str, &str)] = &[
     ("f", "fork here: a new session that ends with this record"),
     ("r", "resume here, in this session"),
     ("o", "overwrite: drop what comes after, a backup is kept"),
-    ("/", "search; n and N go to the next match and the one before"),
+    ("/", "search the beginnings of rows (`offshoot find`: all); n and N go on"),
     ("Tab, Shift-Tab", "the next leaf, the one before"),
     ("[ ]", "the branch before or after this one"),
     ("=", "mark this row, or compare it with the marked one"),

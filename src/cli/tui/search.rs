@@ -9,8 +9,15 @@ use nucleo_matcher::{
 
 use super::{doc::Doc, outline::ItemIx, page::Row, words};
 
-/// So many bytes of what an item says can be found.
-const SEARCHED: usize = 512;
+/// So many bytes of what items say are kept to be searched, all in all.
+const KEPT: usize = 64 * 1024 * 1024;
+/// Of an item so many at least, and at most.
+const SEARCHED: [usize; 2] = [512, 4096];
+
+/// How many bytes of what each of so many items says can be found.
+fn searched(items: usize) -> usize {
+    (KEPT / items.max(1)).clamp(SEARCHED[0], SEARCHED[1])
+}
 
 /// A search, finished or not.
 pub struct Search {
@@ -67,11 +74,12 @@ impl Search {
     /// Looks on, until all has been looked at or the time has come.
     pub fn work(&mut self, doc: &Doc, until: Instant) {
         let mut chars = Vec::new();
+        let searched = searched(doc.outline.items().len());
         while self.is_busy(doc) {
             let item = self.scanned as ItemIx;
             if self.index.len() == self.scanned {
                 let text = words::text(doc, Row::of(item)).map(|(_, text)| text).unwrap_or_default();
-                let end = (0..=SEARCHED.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+                let end = (0..=searched.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
                 self.index.push(text[..end.unwrap_or(0)].into());
             }
             let text = Utf32Str::new(&self.index[self.scanned], &mut chars);
