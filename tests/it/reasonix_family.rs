@@ -224,3 +224,36 @@ fn a_relative_that_is_damaged_stands_in_the_way_of_no_fork() {
     assert_eq!(damaged.map(|s| s["sessionId"].as_str().unwrap()).collect::<Vec<_>>(), [child.as_str()]);
     let _ = home.ok(&["targets", "parent"]);
 }
+
+#[test]
+fn an_anchor_names_one_turn_where_an_id_does_not() {
+    let home = Home::with(&[]);
+    let again = |turn: &str, id: &str| {
+        [
+            ("turn/start", "{}".to_owned(), false),
+            ("message/complete", message("user", id, turn), false),
+            ("turn/end", r#"{"status":"completed"}"#.to_owned(), false),
+        ]
+    };
+    let mut log = Log::default().turn("turn_1");
+    for (turn, id) in [("turn_1", "again"), ("turn_10", "tenth")] {
+        let events = again(turn, id);
+        let events: Vec<_> = events.iter().map(|(kind, payload, o)| (*kind, payload.as_str(), *o)).collect();
+        log = log.commit(turn, &events);
+    }
+    home.add("s", &log.bytes);
+    let listed = home.ok(&["targets", "s"]);
+    let anchor = |i: usize| listed["targets"][i]["anchor"].as_str().unwrap().to_owned();
+    let mut children = Vec::new();
+    for (i, turns) in [(0, 1), (1, 2)] {
+        let forked = home.ok(&["fork", "s", "--turn", "turn_1", "--expect", &anchor(i)]);
+        let child = forked["sessionId"].as_str().unwrap().to_owned();
+        assert_eq!(home.ok(&["targets", &child])["targets"].as_array().unwrap().len(), turns);
+        children.push(child);
+    }
+    // Without one the first is meant, as it is to the client.
+    assert_eq!(home.ok(&["fork", "s", "--turn", "turn_1"])["sessionId"], children[0]);
+    // The name of one turn begins like that of another one.
+    home.refused(&["fork", "s", "--turn", "turn_1", "--expect", &anchor(2)], 4, "stale-source");
+    let _ = home.ok(&["fork", "s", "--turn", "turn_10", "--expect", &anchor(2)]);
+}

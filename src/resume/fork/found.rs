@@ -13,7 +13,7 @@ use crate::{
     },
     store::{ledger::entry::CutRecord, snapshot::Snapshot},
     topology::resolve_record,
-    turns::Cut,
+    turns::{Anchor, Cut, Target, Targets},
 };
 
 /// Where a fork cuts.
@@ -66,19 +66,13 @@ pub(super) fn find(request: &ForkRequest) -> Result<Found> {
         if let ForkAt::Turn(name) = &request.at
             && !anchor.turn_id.starts_with(name.as_str())
         {
-            return Err(Refusal::new(
-                Code::StaleSource,
-                format!("the anchor is of turn `{}`, not of `{name}`", anchor.turn_id),
-            )
-            .hint("`offshoot targets` gives the anchor of each turn")
-            .detail(json!({"turnId": name, "anchorTurnId": anchor.turn_id}))
-            .into());
+            return Err(of_another_turn(anchor, name));
         }
         anchor.check(all)?;
     }
     match (&request.at, all) {
         (ForkAt::Turn(name), Some(all)) => {
-            let target = all.find(name)?;
+            let target = meant(&all, name, request.expect.as_ref())?;
             let cut = target.cut()?;
             let digest = target.anchor.as_ref().map(|a| format!("blake3:{}", a.digest));
             Ok(Found {
@@ -113,6 +107,25 @@ pub(super) fn find(request: &ForkRequest) -> Result<Found> {
         }
         (ForkAt::Turn(_), None) => unreachable!("BUG: a turn is looked for among the targets"),
     }
+}
+
+/// The target that is asked for. An anchor tells apart what an id cannot: a log may have one id twice, and the name of one
+/// turn may be the beginning of another's.
+fn meant<'a>(all: &'a Targets, name: &str, anchor: Option<&Anchor>) -> Result<&'a Target> {
+    let named = all.find(name)?;
+    let Some(anchor) = anchor else { return Ok(named) };
+    if named.turn.id != anchor.turn_id {
+        return Err(of_another_turn(anchor, name));
+    }
+    let bound = all.targets.iter().find(|target| target.anchor.as_ref() == Some(anchor));
+    Ok(bound.expect("BUG: an anchor that was checked is one of a target"))
+}
+
+fn of_another_turn(anchor: &Anchor, name: &str) -> Error {
+    Refusal::new(Code::StaleSource, format!("the anchor is of turn `{}`, not of `{name}`", anchor.turn_id))
+        .hint("`offshoot targets` gives the anchor of each turn")
+        .detail(json!({"turnId": name, "anchorTurnId": anchor.turn_id}))
+        .into()
 }
 
 /// The turn or record of a request in full, as the operation recorded it before; none if it means something else.
