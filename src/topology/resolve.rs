@@ -105,7 +105,7 @@ fn one_of(t: &Transcript, name: &str, found: &[IdIx]) -> Result<IdIx> {
 
 fn not_found(name: &str, why: &str) -> Error {
     Refusal::new(Code::LeafUnknown, format!("no record has the id `{name}`{why}"))
-        .hint("`offshoot inspect` lists the leaves")
+        .hint("`offshoot inspect` lists the leaves, `offshoot tree --print` the records")
         .detail(json!({"leaf": name}))
         .into()
 }
