@@ -10,7 +10,7 @@ use nucleo_matcher::{
 use super::{doc::Doc, outline::ItemIx, page::Row, words};
 
 /// So many bytes of what items say are kept to be searched, all in all.
-const KEPT: usize = 64 * 1024 * 1024;
+const KEPT: usize = 32 * 1024 * 1024;
 /// Of an item so many at least, and at most.
 const SEARCHED: [usize; 2] = [512, 4096];
 
