@@ -79,6 +79,15 @@ fn ask(global: &Global, answer: &Replaced) -> Result<()> {
     }
 }
 
+/// As one argument of a shell.
+fn argument(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    match text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
@@ -99,7 +108,10 @@ fn describe(answer: &Replaced) -> String {
     if let Some(undoes) = &answer.undoes {
         lines.push(format!("undoes     {undoes}"));
     }
-    lines.push(format!("kept       {}", count(answer.records, "record")));
+    lines.push(match &answer.anchor {
+        Some(anchor) => format!("kept       {}, and anchor {anchor}", count(answer.records - 1, "record")),
+        None => format!("kept       {}", count(answer.records, "record")),
+    });
     lines.push(format!("transcript {}", answer.transcript));
     lines.push(format!("backup     {}", answer.backup));
     lines.push(format!(
@@ -110,7 +122,8 @@ fn describe(answer: &Replaced) -> String {
     let command = resume::resume_command(answer.agent, &answer.session_id);
     lines.push(format!("resume it  {}", command.join(" ")));
     if answer.record_uuid.is_some() && !answer.dry_run {
-        lines.push("undo it    offshoot restore".to_owned());
+        // Without a name it would be the newest session's.
+        lines.push(format!("undo it    offshoot restore {}", argument(&answer.transcript)));
     }
     if answer.dry_run {
         lines.push("dry run    nothing was written".to_owned());

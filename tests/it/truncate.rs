@@ -324,8 +324,13 @@ fn texts_say_what_was_done_and_how_to_take_it_back() {
     let said = place.env.run(&["truncate", &place.path, "--after", "one-a"]).code(0).stdout;
     assert!(said.contains("removed    2 records\n") && said.contains("offshoot restore"), "{said}");
     assert!(said.contains(".jsonl.bak.2"), "{said}");
+    let again = format!("undo it    offshoot restore {}\n", place.path);
+    assert!(said.contains(&again) && said.contains("kept       6 records, and anchor "), "{said}");
     let said = place.env.run(&["restore", &place.path]).code(0).stdout;
-    assert!(said.contains("restored   ") && said.contains("kept       8 records"), "{said}");
+    assert!(said.contains("restored   ") && said.contains("kept       8 records\n"), "{said}");
+    let path = place.env.write("it's here.jsonl", session().concat());
+    let said = place.env.run(&["truncate", &path, "--after", "one-a"]).code(0).stdout;
+    assert!(said.contains("offshoot restore '/") && said.contains("/it'\\''s here.jsonl'\n"), "{said}");
 }
 
 /// A session of Claude Code by name.
