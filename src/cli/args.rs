@@ -280,6 +280,7 @@ pub struct ForkArgs {
 /// From where the two branches part: turns and texts of each, tools run, and files that the tools were given. A leaf is
 /// anything that `--leaf` takes elsewhere, or a label.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = "offshoot diff [OPTIONS] [SESSION] LEAF LEAF")]
 pub struct DiffArgs {
     /// `[SESSION] LEAF LEAF`: two leaves, by id, prefix or label; before them the session.
     #[arg(required = true, num_args = 2..=3, value_name = "[SESSION] LEAF LEAF")]
@@ -291,6 +292,7 @@ pub struct DiffArgs {
 /// The chain of a leaf, turn by turn. Markdown has a heading for each turn and a fenced block for tools that ran, with the
 /// beginning of what they gave back; JSON has all of it.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = "offshoot export [OPTIONS] [SESSION] LEAF")]
 pub struct ExportArgs {
     /// `[SESSION] LEAF`: the leaf, by id, prefix or label; before it the session.
     #[arg(required = true, num_args = 1..=2, value_name = "[SESSION] LEAF")]
