@@ -141,7 +141,12 @@ fn redacted(leaf_uuid: RecordId, mut side: Side) -> Branch {
     Branch { leaf_uuid, label: None, side, file_count }
 }
 
-const COLUMNS: usize = 80;
+/// Wider lines are hard to read, narrower ones are for narrow terminals.
+fn columns() -> usize {
+    const COLUMNS: usize = 80;
+    output::columns(COLUMNS).min(COLUMNS)
+}
+
 /// More of a text is only in the JSON form.
 const LONGEST: usize = 600;
 
@@ -153,7 +158,7 @@ fn page(document: &Document, global: &Global, paint: Paint) -> String {
             let _ = writeln!(
                 out,
                 "{}",
-                paint.dim(&format!("{n} records in common, up to {}", clean(at.as_str())))
+                paint.dim(&format!("{} in common, up to {}", count(n, "record"), clean(at.as_str())))
             );
         }
         None => drop(writeln!(out, "{}", paint.dim("no record in common"))),
@@ -179,7 +184,7 @@ fn page(document: &Document, global: &Global, paint: Paint) -> String {
             .map(|(name, n)| format!("{} ({n})", if name.is_empty() { "tools" } else { name }))
             .collect();
         if !tools.is_empty() {
-            let _ = writeln!(out, "tools  {}", wrap(&clean(&tools.join(", ")), COLUMNS - 7, "       "));
+            let _ = writeln!(out, "tools  {}", wrap(&clean(&tools.join(", ")), columns() - 7, "       "));
         }
         for file in &side.files {
             let by: Vec<&str> = file.tools.iter().map(String::as_str).collect();
@@ -212,7 +217,7 @@ fn said(items: &[Item], mark: &str, side: &Side, place: &mut usize, out: &mut St
             Item::Binary => "[binary content]".to_owned(),
             _ => continue,
         };
-        let text = wrap(&clean(&text), COLUMNS - 2, "  ");
+        let text = wrap(&clean(&text), columns() - 2, "  ");
         let line = format!("{mark} {text}");
         let _ = writeln!(out, "{}", if mark == ">" { paint.green(&line) } else { line });
     }

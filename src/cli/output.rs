@@ -240,6 +240,13 @@ pub fn stdout_fault(e: io::Error) -> Error {
     Fault::io("write to", Path::new(STDOUT), e).into()
 }
 
+/// The columns of a page: the terminal's where stdout is one, else those of `COLUMNS`, else `default`.
+pub fn columns(default: usize) -> usize {
+    let terminal = io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1));
+    let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
+    terminal.or_else(asked).filter(|&c| c > 0).unwrap_or(default).clamp(20, 1000)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

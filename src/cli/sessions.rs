@@ -80,7 +80,7 @@ pub fn run(global: &Global, args: &SessionsArgs) -> Result<ExitCode> {
         };
         output::note(global, none);
     } else {
-        output::text(&table(&rows, Timestamp::now(), Paint::stdout(global)))?;
+        output::text(&table(&rows, Timestamp::now(), output::columns(COLUMNS), Paint::stdout(global)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -161,10 +161,11 @@ fn row(global: &Global, info: SessionInfo) -> Row {
     row
 }
 
-fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
+fn table(rows: &[Row], now: Timestamp, columns: usize, paint: Paint) -> String {
     let id_width = id_width(rows);
     let mixed = rows.iter().any(|row| row.agent != rows[0].agent);
-    let agent = |name: &str| if mixed { format!("{}  ", pad(name, 6)) } else { String::new() };
+    let widest = rows.iter().map(|row| width(row.agent.name())).max().unwrap_or(0);
+    let agent = |name: &str| if mixed { format!("{}  ", pad(name, widest)) } else { String::new() };
     let heading = format!(
         "{}  {}{}  {}  {}  ABOUT",
         pad("ID", id_width),
@@ -173,7 +174,7 @@ fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
         pad("SIZE", 8),
         pad("BRANCHES", 8)
     );
-    let mut out = paint.bold(&heading);
+    let mut out = paint.bold(&fit(&heading, columns));
     out.push('\n');
     let (mut stale, mut unread) = (false, false);
     for row in rows {
@@ -196,8 +197,8 @@ fn table(rows: &[Row], now: Timestamp, paint: Paint) -> String {
             pad(&size(row.bytes), 8),
             pad(&format!("{branches:>6} {mark}"), 8),
         );
-        let about = fit_title(about, COLUMNS.saturating_sub(width(&line)));
-        let _ = writeln!(out, "{}", fit(&(line + &about), COLUMNS).trim_end());
+        let about = fit_title(about, columns.saturating_sub(width(&line)));
+        let _ = writeln!(out, "{}", fit(&(line + &about), columns).trim_end());
     }
     if stale {
         out += "\n! the agent would not resume the newest work, or lose some: see `inspect ID`\n";

@@ -1,7 +1,6 @@
 //! `tree`: the navigator, or its page printed once.
 
 use std::{
-    io::IsTerminal,
     path::Path,
     process::ExitCode,
     sync::{Arc, atomic::AtomicU64},
@@ -52,7 +51,7 @@ fn print_once(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     if global.json {
         output::json(&print::document(&doc).map_err(fault)?)?;
     } else {
-        output::text(&print::page(&doc, columns(), Paint::stdout(global)).map_err(fault)?)?;
+        output::text(&print::page(&doc, output::columns(COLUMNS), Paint::stdout(global)).map_err(fault)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -189,11 +188,4 @@ fn warn_of_lines(global: &Global, doc: &Doc) {
     if let Some(what) = doc.said_of_lines() {
         output::warn(global, &what);
     }
-}
-
-/// The terminal's columns where stdout is one, else `COLUMNS`, else a default.
-fn columns() -> usize {
-    let terminal = std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1));
-    let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
-    terminal.or_else(asked).filter(|&c| c > 0).unwrap_or(COLUMNS).clamp(20, 1000)
 }

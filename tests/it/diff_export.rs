@@ -81,6 +81,22 @@ fn a_diff_begins_where_the_branches_part() {
     assert!(said.contains("--- left-a: 1 turn, 4 records\n> please fix it [on both branches]"), "{said}");
     assert!(said.contains("file   src/a.rs (read_many_files, on both branches)"), "{said}");
     assert!(!said.contains('\u{1b}'), "{said:?}");
+    assert!(said.lines().any(|l| l.chars().count() > 40), "{said}");
+    let narrow = env.command(&["diff", &path, "left", "right-a"]).env("COLUMNS", "40").output().unwrap();
+    let narrow = String::from_utf8(narrow.stdout).unwrap();
+    assert!(narrow.lines().filter(|l| !l.contains("file ")).all(|l| l.chars().count() <= 40), "{narrow}");
+    let path = env.write("one.jsonl", session().lines().skip(1).collect::<Vec<_>>().join("\n"));
+    let said = env.run(&["diff", &path, "left-a", "right-a"]).code(0).stdout;
+    assert!(said.contains("1 record in common, up to root-a"), "{said}");
+}
+
+#[test]
+fn the_help_shows_how_the_words_stand() {
+    let env = TestEnv::new();
+    for (verb, words) in [("diff", "[SESSION] LEAF LEAF"), ("export", "[SESSION] LEAF")] {
+        let help = env.run(&[verb, "--help"]).code(0).stdout;
+        assert!(help.contains(&format!("Usage: offshoot {verb} [OPTIONS] {words}\n")), "{help}");
+    }
 }
 
 #[test]

@@ -401,6 +401,15 @@ fn both_agents_sessions_are_listed_with_titles_and_stale_picks() {
         "{table}"
     );
     assert!(table.lines().all(|l| l.chars().count() <= 80), "{table}");
+    let wide = |columns: &str| {
+        let output = home.test.command(&["sessions"]).env("COLUMNS", columns).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(wide("40").lines().take_while(|l| !l.is_empty()).all(|l| l.chars().count() <= 40));
+    let title = "A title that has eighty characters or more, of which a narrow page shows the beginning";
+    let lines = format!("{}\n", json!({"type": "custom-title", "customTitle": title, "sessionId": "s"}));
+    home.claude("-any-folder", A, 1, &home.rewound(&home.cwd, &lines));
+    assert!(wide("200").contains(title) && !wide("80").contains(title));
     let only = home.test.run(&["sessions", "--agent", "qwen"]).code(0).stdout;
     assert!(!only.contains("AGENT") && !only.contains("aaaa1111"), "{only}");
     let (one, several) = (home.resolve(None, true).unwrap(), home.refused(None, false));
