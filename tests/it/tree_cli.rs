@@ -252,3 +252,19 @@ fn subagents_within_the_file_are_one_row_each() {
     let page = print(&env, &env.write("sides.jsonl", side), 80);
     assert!(page.contains("[S] 2 records of a subagent: look around\n"), "{page}");
 }
+
+#[test]
+fn ids_that_begin_alike_are_printed_as_far_as_they_differ() {
+    let env = TestEnv::new();
+    let id = |n: u32| format!("00000000-0000-4000-8000-{n:012}");
+    let (a, b, c) = (id(1), id(2), id(3));
+    let t = [
+        text(&a, None, "user", "one"),
+        text(&b, Some(&a), "assistant", "two"),
+        text(&c, Some(&b), "user", "three"),
+    ];
+    let page = print(&env, &env.write("t.jsonl", t.concat()), 80);
+    for id in [a, b, c] {
+        assert!(page.contains(&format!("\n{id}  ")), "{page}");
+    }
+}

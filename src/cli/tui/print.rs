@@ -21,8 +21,8 @@ use crate::{
 /// What is said where there is nothing to show.
 pub const EMPTY: &str = "No messages in this session";
 
-/// Ids that need more are cut; a longer beginning of them is in the JSON.
-const MOST_ID: usize = 16;
+/// Ids that need more, which is more than a UUID has, are cut; a longer beginning of them is in the JSON.
+const MOST_ID: usize = 36;
 
 /// The page in at most `columns` columns, all groups closed.
 ///
@@ -37,7 +37,7 @@ pub fn page(doc: &Doc, columns: usize, paint: Paint) -> io::Result<String> {
         out.push('\n');
     }
     let ids = ids(doc, &page);
-    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0).min(MOST_ID).min(columns / 3);
+    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0).min(MOST_ID).min(columns / 2);
     let room = columns.saturating_sub(id_columns + 2);
     for (row, id) in page.rows().iter().zip(&ids) {
         let line = Line::new(doc, *row, room)?;
