@@ -24,6 +24,7 @@ mod recognise;
 mod steps;
 mod view;
 
+pub use jsonl::redact::Redactor;
 pub use recognise::recognise;
 pub use view::{Part, View};
 
@@ -120,6 +121,12 @@ pub trait Dialect: Sync + Send {
     fn without(&self, t: &Transcript, source: &dyn Source, removed: &[bool]) -> io::Result<Option<Remains>> {
         let _ = (t, source, removed);
         Ok(None)
+    }
+
+    /// What takes the words out of a transcript and leaves its structure. None where an agent's sessions cannot be
+    /// redacted.
+    fn redactor(&self) -> Option<Redactor> {
+        None
     }
 
     /// Refusals and warnings that depend on the transcript, the chain and the kind of seed alone: mixed session ids,

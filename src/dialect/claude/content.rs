@@ -8,7 +8,7 @@ use crate::dialect::jsonl::{
 };
 
 /// How the first text of a user record begins that no person wrote: echoes of slash commands, and notifications.
-const ECHOES: &[&str] = &[
+pub(super) const ECHOES: &[&str] = &[
     "<command-name>",
     "<command-message>",
     "<command-args>",
@@ -19,7 +19,7 @@ const ECHOES: &[&str] = &[
 ];
 
 /// What the client writes itself where a prompt got no reply.
-const FILLER: &str = "No response requested.";
+pub(super) const FILLER: &str = "No response requested.";
 
 /// A `message`.
 #[derive(Default)]

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 
 use crate::{
     dialect::{
-        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Remains, Simulated,
-        View, jsonl::cut,
+        Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Redactor, Remains,
+        Simulated, View, jsonl::cut,
     },
     record::Agent,
     refusal::Refusal,
@@ -115,6 +115,10 @@ impl Dialect for Claude {
 
     fn without(&self, t: &Transcript, source: &dyn Source, removed: &[bool]) -> io::Result<Option<Remains>> {
         cut::cut(t, source, removed, true).map(Some)
+    }
+
+    fn redactor(&self) -> Option<Redactor> {
+        Some(Redactor::new(false).keeping(content::ECHOES, &[content::FILLER]))
     }
 
     fn check_seed(

@@ -8,6 +8,7 @@ pub(super) mod lines;
 pub(super) mod members;
 mod ordered;
 pub(super) mod read;
+pub(super) mod redact;
 mod region;
 mod scan;
 pub(super) mod version;

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use crate::{
     dialect::{
-        Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Remains, Simulated, View,
-        jsonl::cut,
+        Anchor, AnchorSpec, Client, Decoded, Dialect, ForkReport, ForkSpec, Redactor, Remains, Simulated,
+        View, jsonl::cut,
     },
     record::Agent,
     refusal::Refusal,
@@ -97,6 +97,10 @@ impl Dialect for Qwen {
 
     fn without(&self, t: &Transcript, source: &dyn Source, removed: &[bool]) -> io::Result<Option<Remains>> {
         cut::cut(t, source, removed, false).map(Some)
+    }
+
+    fn redactor(&self) -> Option<Redactor> {
+        Some(Redactor::new(true))
     }
 
     fn check_seed(
