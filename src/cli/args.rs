@@ -107,6 +107,12 @@ pub enum Command {
     Diff(DiffArgs),
     /// Print a branch as Markdown or JSON, to be read or passed on.
     Export(ExportArgs),
+    /// Say, one JSON line each, when a new leaf or a second writer appears, or the client pick moves.
+    Watch(WatchArgs),
+    /// Draw the branches as a graph: DOT, Mermaid, or one HTML page that needs nothing else.
+    Graph(GraphArgs),
+    /// Write a transcript of the same structure without a word of the conversation.
+    Redact(RedactArgs),
     /// Name a branch; an empty text removes the name.
     Label(LabelArgs),
     /// Put the client back on the branch it was on before the last in-place selection.
@@ -309,6 +315,58 @@ pub enum ExportFormat {
     Md,
     /// JSON (`offshoot.export/1`), as with `--json`.
     Json,
+}
+
+/// `watch`.
+///
+/// The first line tells what is there; then there is a line for each branch that is new, for each two branches that are
+/// written in turns, and when the branch that the agent itself would resume is another one. A branch that only grows is no
+/// news. The file may be renamed, replaced, cut, deleted and made again. Ctrl-C ends it.
+#[derive(Clone, Debug, Args)]
+pub struct WatchArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+}
+
+/// `graph`.
+///
+/// Its nodes are roots, branch points, rewinds and leaves; what stands between two of them is one edge with the number of
+/// records. The client's own pick and the recorded leaf are marked. With `--json` the same as data.
+#[derive(Clone, Debug, Args)]
+pub struct GraphArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// In which form.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = GraphFormat::Dot)]
+    pub format: GraphFormat,
+    /// Write to this file, which must be new, instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `graph --format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphFormat {
+    /// Graphviz.
+    Dot,
+    /// A Mermaid flowchart.
+    Mermaid,
+    /// One page without anything else: pan, zoom, collapse, search, by mouse and by keys.
+    Html,
+}
+
+/// `redact`.
+///
+/// Texts, arguments and results of tools, names, paths and titles are filled with as many other bytes; ids, types, times,
+/// versions and what is malformed stay. Before anything is handed out it is inspected, and must give the same branches,
+/// counts, diagnostics and client pick. It is meant for bug reports about broken transcripts.
+#[derive(Clone, Debug, Args)]
+pub struct RedactArgs {
+    /// A transcript file, a session id, or a prefix of one of 4 or more characters.
+    pub session: Option<String>,
+    /// Write to this file, which must be new, instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// `label`.

@@ -79,7 +79,7 @@ pub(super) fn recall(
 }
 
 /// Takes out every text of the conversation, and what says where it took place.
-fn redact(inspection: &mut Inspection) {
+pub(super) fn redact(inspection: &mut Inspection) {
     for b in &mut inspection.branches {
         b.first_user_text_after_branch_point = None;
         b.last_user_text = None;

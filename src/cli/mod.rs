@@ -27,6 +27,7 @@ mod diff;
 mod export;
 mod find;
 mod fork;
+mod graph;
 mod host;
 mod inspect;
 mod label;
@@ -36,6 +37,7 @@ pub mod output;
 pub mod policy;
 mod probe;
 pub mod prompt;
+mod redact;
 mod render;
 mod resume;
 pub mod session;
@@ -46,6 +48,7 @@ mod tree;
 mod truncate;
 pub mod tui;
 mod undo;
+mod watch;
 
 /// Runs the program with these arguments, the first being its own name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -82,6 +85,9 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Resume(args) => resume::run(global, args),
         Command::Diff(args) => diff::run(global, args),
         Command::Export(args) => export::run(global, args),
+        Command::Watch(args) => watch::run(global, args),
+        Command::Graph(args) => graph::run(global, args),
+        Command::Redact(args) => redact::run(global, args),
         Command::Label(args) => label::run(global, args),
         Command::Undo(args) => undo::run(global, args),
         Command::Truncate(args) => truncate::run(global, args),

@@ -15,6 +15,7 @@ pub mod owner;
 pub mod policy_file;
 pub mod private;
 pub mod process;
+pub mod redact;
 pub mod replace;
 pub mod sessions;
 pub mod signals;

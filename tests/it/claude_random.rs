@@ -36,7 +36,7 @@ fn text(rng: &mut Rng) -> Value {
 }
 
 /// Random records, wild in what they hang on and in whose messages and calls they share.
-fn records(rng: &mut Rng) -> Vec<Value> {
+pub fn records(rng: &mut Rng) -> Vec<Value> {
     let most = if rng.percent(15) { 40 } else { 14 };
     let n = 2 + rng.below(most);
     let (wild, twice) = (*rng.pick(&[0, 5, 30]), *rng.pick(&[0, 0, 15]));

@@ -39,6 +39,7 @@ mod foreign_files;
 mod fork;
 #[cfg(unix)]
 mod fork_kills;
+mod graph;
 mod inspect_cli;
 mod lease;
 mod ledger;
@@ -74,6 +75,7 @@ mod reasonix_log;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod reasonix_made;
 mod reasonix_older;
+mod redact;
 mod resume;
 mod seeds;
 mod sessions;
@@ -95,5 +97,6 @@ mod truncate_random;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod turns;
 mod vectors;
+mod watch;
 mod work;
 mod write;

@@ -5,12 +5,12 @@ mod agents;
 mod app;
 mod compare;
 mod details;
-mod doc;
+pub(super) mod doc;
 mod draw;
 mod keys;
 mod navigate;
-mod outline;
-mod page;
+pub(super) mod outline;
+pub(super) mod page;
 pub mod print;
 mod reading;
 mod screen;
@@ -18,7 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod turns;
-mod words;
+pub(super) mod words;
 
 pub use action::Action;
 pub use app::{App, Options, Outcome};

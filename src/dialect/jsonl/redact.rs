@@ -64,6 +64,8 @@ impl Redactor {
     /// What stands for the content of a string.
     fn string(&mut self, raw: &[u8], text: Option<&str>, rule: Rule, out: &mut Vec<u8>) {
         let Some(text) = text else { return Fill::default().string(raw, out) };
+        // A separator that may end a line stays where it is, so that such a name has no stand-in.
+        let rule = if lines::holds_separator(raw) && rule != Rule::Id { Rule::Text } else { rule };
         let blank = |c: char| lines::is_js_space(c) || c.is_whitespace();
         if text.chars().all(blank) {
             return out.extend_from_slice(raw);
@@ -192,7 +194,8 @@ impl Lexer<'_, '_> {
     }
 
     fn open(&mut self, object: bool) {
-        let top = self.stack.is_empty();
+        // The salvage of a malformed line takes an object within brackets for a record.
+        let top = !self.stack.iter().any(|frame| frame.object);
         let rule = self.rule_here();
         let known = match rule {
             _ if top => object,
@@ -240,8 +243,8 @@ impl Lexer<'_, '_> {
         let kept = found.is_some() || (frame.top && text.is_some_and(keys::is_identifier));
         match text {
             _ if kept => out.extend_from_slice(raw),
-            Some(text) => self.redactor.names.stand_in(text, raw.len(), out),
-            None => Fill::default().string(raw, out),
+            Some(text) if !lines::holds_separator(raw) => self.redactor.names.stand_in(text, raw.len(), out),
+            _ => Fill::default().string(raw, out),
         }
     }
 
@@ -318,7 +321,7 @@ mod tests {
                 r#"{"message":{"parts":[{"text":"x\xx\u00x0x"]}"#,
             ),
             ("{\"message\":\"a\rsecret\"}", "{\"message\":\"x\rxxxxxx\"}"),
-            (r#"[{"uuid":"secret"}]"#, r#"[{"xxx1":"xxxxx "}]"#),
+            (r#"[{"uuid":"secret"}, "secret"]"#, r#"[{"uuid":"secret"}, "xxxxx "]"#),
         ] {
             assert_eq!(redacted(line), expected, "of {line}");
         }

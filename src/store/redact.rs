@@ -1,0 +1,125 @@
+//! The redacted form of a transcript, all of the file: what stands behind its last whole line as well.
+
+use std::{
+    fs,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    atomic::{PublishOutcome, Staged},
+    file::FileSource,
+    state::unsafe_path,
+};
+use crate::{
+    dialect::Redactor,
+    refusal::{Error, Result},
+    transcript::Source,
+};
+
+/// Bytes read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// A redacted transcript in a temporary file without a name.
+pub struct Redacted {
+    source: FileSource,
+}
+
+impl Redacted {
+    /// Redacts a file, up to the length it had when it was opened.
+    ///
+    /// # Errors
+    /// `unsafe-path` for anything but a regular file; `io`.
+    pub fn of(path: &Path, mut redactor: Redactor) -> Result<Redacted> {
+        let source = FileSource::open(path)?;
+        let temporary = Path::new("a temporary file");
+        let file = tempfile::tempfile().map_err(Error::io("create", temporary))?;
+        let mut out = BufWriter::new(file);
+        lines(&source, path, &mut |line| {
+            let mut redacted = Vec::with_capacity(line.len());
+            redactor.line(line, &mut redacted);
+            out.write_all(&redacted).map_err(Error::io("write", temporary))
+        })?;
+        let file = out.into_inner().map_err(|e| Error::io("write", temporary)(e.into_error()))?;
+        Ok(Redacted { source: FileSource::of(file, temporary)? })
+    }
+
+    /// Its bytes.
+    pub fn source(&self) -> &FileSource {
+        &self.source
+    }
+
+    /// Hands out its bytes in pieces.
+    ///
+    /// # Errors
+    /// `io`; what `write` says.
+    pub fn copy(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let (len, mut chunk, mut at) = (self.source.len(), vec![0; CHUNK], 0);
+        while at < len {
+            let n = (len - at).min(CHUNK as u64) as usize;
+            self.source.read_exact_at(at, &mut chunk[..n]).map_err(Error::io("read", self.source.path()))?;
+            write(&chunk[..n])?;
+            at += n as u64;
+        }
+        Ok(())
+    }
+
+    /// Puts it under a name that must be new, whole or not at all.
+    ///
+    /// # Errors
+    /// `unsafe-path` if the name is taken; `io`.
+    pub fn publish(&self, path: &Path) -> Result<()> {
+        publish(path, &mut |staged| self.copy(&mut |bytes| write(staged, bytes)))
+    }
+}
+
+/// Puts these bytes under a name that must be new, whole or not at all.
+///
+/// # Errors
+/// `unsafe-path` if the name is taken or is none; `io`.
+pub fn publish_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    publish(path, &mut |staged| write(staged, bytes))
+}
+
+fn write(staged: &mut Staged, bytes: &[u8]) -> Result<()> {
+    let path = staged.path().to_owned();
+    staged.file().write_all(bytes).map_err(Error::io("write", &path))
+}
+
+fn publish(path: &Path, fill: &mut dyn FnMut(&mut Staged) -> Result<()>) -> Result<()> {
+    let Some(name) = path.file_name() else { return Err(unsafe_path(path, "is no name of a file")) };
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(unsafe_path(path, "exists already and is not overwritten"));
+    }
+    let dir = match path.parent() {
+        Some(dir) if dir != Path::new("") => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let Some(name) = name.to_str() else { return Err(unsafe_path(path, "is no name in UTF-8")) };
+    let mut staged = Staged::create(&dir, &format!(".{name}.offshoot-{}", std::process::id()))?;
+    fill(&mut staged)?;
+    staged.finish()?;
+    match staged.publish(name)? {
+        PublishOutcome::Published(_) => Ok(()),
+        PublishOutcome::Exists(path) => Err(unsafe_path(&path, "exists already and is not overwritten")),
+    }
+}
+
+/// Hands out each line with its line feed, and what stands behind the last one.
+fn lines(source: &FileSource, path: &Path, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let (len, mut chunk, mut at) = (source.len(), vec![0; CHUNK], 0u64);
+    let mut line: Vec<u8> = Vec::new();
+    while at < len {
+        let n = (len - at).min(CHUNK as u64) as usize;
+        source.read_exact_at(at, &mut chunk[..n]).map_err(Error::io("read", path))?;
+        for piece in chunk[..n].split_inclusive(|&b| b == b'\n') {
+            line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                each(&line)?;
+                line.clear();
+            }
+        }
+        at += n as u64;
+    }
+    if line.is_empty() { Ok(()) } else { each(&line) }
+}

@@ -1,0 +1,253 @@
+//! `redact`: the same structure without the words; and `--redact` in the output of every command.
+
+use std::fs;
+
+use offshoot::{
+    dialect::{self, Client, Dialect},
+    record::Agent,
+    topology,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    claude_random,
+    random::{self, Rng, for_seeds, lines},
+    support::{TestEnv, fixture},
+};
+
+fn redacted(bytes: &[u8], dialect: &dyn Dialect) -> Vec<u8> {
+    let mut redactor = dialect.redactor().unwrap();
+    let mut out = Vec::new();
+    bytes.split_inclusive(|&b| b == b'\n').for_each(|line| redactor.line(line, &mut out));
+    out
+}
+
+/// Everything that inspection tells, but texts and names of places; and the turns.
+fn structure(bytes: &[u8], dialect: &dyn Dialect) -> Value {
+    let t = dialect.read(&bytes).unwrap();
+    let inspection = topology::inspect(&t, &bytes, dialect, &Client::default()).unwrap();
+    let mut value = serde_json::to_value(inspection).unwrap();
+    for branch in value["branches"].as_array_mut().unwrap() {
+        let branch = branch.as_object_mut().unwrap();
+        for name in ["startedAt", "updatedAt", "lastMessageAt"] {
+            // What is no time is filled as any text.
+            if branch[name].as_str().is_some_and(|time| time.parse::<jiff::Timestamp>().is_err()) {
+                branch[name] = json!("");
+            }
+        }
+        let texts =
+            ["firstUserTextAfterBranchPoint", "lastUserText", "lastAssistantText", "cwd", "gitBranch"];
+        for name in texts {
+            // That there is one is structure.
+            if let Some(text) = branch.get_mut(name) {
+                *text = json!("");
+            }
+        }
+    }
+    let records: Vec<Value> = t
+        .records
+        .iter()
+        .map(|r| {
+            json!([t.id(r.id), r.parent.map(|p| t.id(p)), r.kind as u8, r.flags.0, r.span.range(), r.line])
+        })
+        .collect();
+    let turns = dialect.turns(&t, &bytes).unwrap();
+    json!({"inspection": value, "records": records, "objects": t.objects, "torn": t.torn_bytes,
+           "separator": t.separator_line, "turns": format!("{turns:?}").len()})
+}
+
+#[track_caller]
+fn same(bytes: &[u8], agent: Agent, of: &str) {
+    let dialect = dialect::of(agent);
+    let out = redacted(bytes, dialect);
+    assert_eq!(
+        structure(&out, dialect),
+        structure(bytes, dialect),
+        "of {of}: {}",
+        String::from_utf8_lossy(&out)
+    );
+    assert_eq!(out.len(), bytes.len());
+    assert_eq!(redacted(&out, dialect).len(), out.len());
+}
+
+#[test]
+fn every_case_keeps_its_structure() {
+    let mut seen = 0;
+    for (folder, agent) in [("cases/claude", Agent::Claude), ("cases/qwen", Agent::Qwen)] {
+        for case in fs::read_dir(fixture(folder)).unwrap() {
+            let Ok(files) = fs::read_dir(case.unwrap().path()) else { continue };
+            for file in
+                files.map(|f| f.unwrap().path()).filter(|f| f.extension().is_some_and(|e| e == "jsonl"))
+            {
+                same(&fs::read(&file).unwrap(), agent, &file.display().to_string());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} cases");
+}
+
+#[test]
+fn what_the_reader_is_held_to_keeps_its_structure() {
+    let text = fs::read_to_string(fixture("reader/qwen.jsonl")).unwrap();
+    for line in text.lines() {
+        let case: Value = serde_json::from_str(line).unwrap();
+        let bytes: Vec<u8> =
+            case["bytes"].as_str().unwrap().chars().map(|c| u8::try_from(c).unwrap()).collect();
+        same(&bytes, Agent::Qwen, &bytes.escape_ascii().to_string());
+        same(&bytes, Agent::Claude, &bytes.escape_ascii().to_string());
+    }
+}
+
+/// Cuts, glues and spoils.
+fn spoil(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    for _ in 0..rng.below(4) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = rng.below(bytes.len());
+        match rng.below(5) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.remove(at)),
+            2 => bytes[at] = *rng.pick(b"\"\\{}[],:\n\r\t 0x\xff\xc3\xe2"),
+            3 => bytes.insert(at, *rng.pick(b"\"\\{}[],:\n\r\t 0x\xff\xc3\xe2")),
+            _ => {
+                // One line feed less: two records are glued.
+                if let Some(end) = bytes[at..].iter().position(|&b| b == b'\n') {
+                    bytes.remove(at + end);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn random_transcripts_of_both_agents_keep_their_structure_spoilt_or_not() {
+    for_seeds(600, |rng| {
+        let (mut qwen, mut claude) = (lines(&random::records(rng)), lines(&claude_random::records(rng)));
+        if rng.percent(60) {
+            spoil(&mut qwen, rng);
+            spoil(&mut claude, rng);
+        }
+        same(&qwen, Agent::Qwen, &qwen.escape_ascii().to_string());
+        same(&claude, Agent::Claude, &claude.escape_ascii().to_string());
+    });
+}
+
+/// Stands in every place that holds something of the conversation or says where it took place.
+const MARK: &str = "Zebra";
+
+const SESSION: &str = "0bd5fba6-38c6-420f-8252-2cdccf70f368";
+
+fn claude_record(uuid: &str, parent: Option<&str>, kind: &str, content: Value, at: u32) -> Value {
+    json!({"uuid": uuid, "parentUuid": parent, "sessionId": SESSION, "type": kind, "cwd": format!("/w/{MARK}"),
+        "gitBranch": format!("topic-{MARK}"), "version": "2.1.332", "userType": "external", "isSidechain": false,
+        "timestamp": format!("2026-01-01T10:{at:02}:00.000Z"), "slug": format!("{MARK}-slug"),
+        "toolUseResult": {"stdout": MARK, MARK: [MARK, 4_111_111_111_111_111u64]},
+        "message": {"role": kind, "id": format!("msg_{uuid}"), "model": "m", "content": content}})
+}
+
+/// Two branches, a title, a summary, a tool round, a malformed line and a torn one.
+fn claude_transcript() -> String {
+    let text = |n: u32| json!([{"type": "text", "text": format!("{MARK} says {n} to plums {MARK}")}]);
+    let call = json!([{"type": "tool_use", "id": "toolu_1", "name": format!("mcp__{MARK}"),
+        "input": {"file_path": format!("/w/{MARK}/x.rs"), MARK: MARK}}]);
+    let result = json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": MARK}]}]);
+    let records = [
+        json!({"type": "custom-title", "customTitle": format!("About {MARK}"), "sessionId": SESSION}),
+        json!({"type": "summary", "summary": format!("Sum {MARK}"), "leafUuid": "a1"}),
+        claude_record("u1", None, "user", json!(format!("hello {MARK}")), 0),
+        claude_record("a1", Some("u1"), "assistant", text(1), 1),
+        claude_record("uX", Some("a1"), "user", text(2), 2),
+        claude_record("aX", Some("uX"), "assistant", call, 3),
+        claude_record("rX", Some("aX"), "user", result, 4),
+        claude_record("bX", Some("rX"), "assistant", text(3), 9),
+        claude_record("uY", Some("a1"), "user", text(4), 5),
+        claude_record("aY", Some("uY"), "assistant", text(5), 6),
+        json!({"type": "last-prompt", "lastPrompt": MARK, "leafUuid": "bX", "sessionId": SESSION}),
+    ];
+    let mut all: String = records.iter().map(|r| r.to_string() + "\n").collect();
+    all += &format!("{{\"uuid\":\"z\" {MARK} \"{MARK}\n");
+    all + &format!("{{\"uuid\":\"torn\",\"message\":{{\"content\":\"{MARK} and {MARK}")
+}
+
+#[test]
+fn a_redacted_transcript_holds_no_word_and_says_what_it_said() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", claude_transcript());
+    let new = env.path("r.jsonl").display().to_string();
+    let ran = env.run(&["redact", &path]).code(0);
+    assert!(!ran.stdout.contains(MARK) && !ran.stdout.contains("plums"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("4111111111111112") && !ran.stdout.contains("hello"), "{}", ran.stdout);
+    let _ = env.run(&["redact", &path, "-o", &new]).code(0);
+    assert_eq!(fs::read_to_string(&new).unwrap(), ran.stdout);
+    // Whoever gets it sees what the owner sees.
+    let strip = |path: &str| {
+        let mut document = env.run(&["inspect", path, "--json", "--redact"]).code(0).json();
+        document["transcript"] = json!("");
+        document
+    };
+    assert_eq!(strip(&new), strip(&path));
+    assert_eq!(strip(&new)["diagnostics"].as_array().unwrap().len(), 2);
+    // Never over another file.
+    let refused = env.run(&["redact", &path, "-o", &path, "--json"]).code(3);
+    assert_eq!(refused.json()["refusal"]["code"], "unsafe-path");
+    assert_eq!(fs::read_to_string(&path).unwrap(), claude_transcript());
+}
+
+#[test]
+fn no_command_says_a_word_with_redact() {
+    let env = TestEnv::new();
+    let path = env.write(&format!("home/.claude/projects/p/{SESSION}.jsonl"), claude_transcript());
+    let policy = env.write("p.toml", "version = 1\nname = \"p\"\nreason = \"r\"\n[[rule]]\nname = \"a\"\nreason = \"r\"\norder = \"newest\"\n");
+    let _ = env.run(&["label", &path, "aY", &format!("called {MARK}")]).code(0);
+    // A choice is recorded, so that there is something to audit.
+    let choice = ["resume", &path, "--leaf", "aY", "--seed", "none", "--operation-id", "op-1"];
+    let _ = env.run(&choice).code(0);
+    let runs: &[(&[&str], i32)] = &[
+        (&["inspect", &path], 0),
+        (&["inspect", &path, "--check"], 0),
+        (&["chain", &path, "--leaf", "aY"], 0),
+        (&["find", &path, "plums"], 0),
+        (&["tree", &path, "--print"], 0),
+        (&["diff", &path, "aY", "bX"], 0),
+        (&["export", &path, "bX"], 0),
+        (&["export", &path, "bX", "--format", "json"], 0),
+        (&["targets", &path], 0),
+        (&["sessions", "--all"], 0),
+        (&["audit", "list"], 0),
+        (&["audit", "show", "op-1"], 0),
+        (&["audit", "verify", "--deep"], 0),
+        (&["policy", "explain", &policy, &path], 0),
+        (&["resume", &path], 3),
+        (&["resume", &path, "--policy", &policy, "--seed", "none", "--dry-run"], 0),
+        (&["resume", &path, "--leaf", "bX", "--seed", "none"], 0),
+        (&["fork", &path, "--at", "a1"], 0),
+        (&["truncate", &path, "--after", "uY", "--dry-run"], 0),
+        (&["label", &path, "nowhere", MARK], 3),
+        (&["graph", &path], 0),
+        (&["graph", &path, "--format", "mermaid"], 0),
+        (&["graph", &path, "--format", "html"], 0),
+        (&["redact", &path], 0),
+    ];
+    let mut spoke = 0;
+    for (args, code) in runs {
+        for json in [false, true] {
+            let mut args = args.to_vec();
+            args.extend(json.then_some("--json"));
+            let open = format!("{:?}", env.run(&args));
+            spoke += usize::from(open.contains(MARK) || open.contains("plums"));
+            args.extend(["--redact", "-v"]);
+            let ran = env.run(&args);
+            assert!(ran.code == Some(*code) || args[0] == "fork", "{args:?}: {ran:?}");
+            for text in [&ran.stdout, &ran.stderr] {
+                // What was typed may be repeated.
+                let typed = args.contains(&MARK);
+                let found =
+                    text.contains(MARK) && !typed || text.contains("says 2") || text.contains("plums");
+                assert!(!found, "{args:?} says a word of the conversation:\n{text}");
+            }
+        }
+    }
+    assert!(spoke >= 12, "only {spoke} of the runs say anything without `--redact`");
+}

@@ -1,0 +1,188 @@
+//! `watch`: what it says while a session is written, replaced and deleted, and how it ends.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdout, Stdio},
+    sync::mpsc::{self, Receiver},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::TestEnv;
+
+/// A line that does not come within this time does not come.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn record(uuid: &str, parent: Option<&str>, kind: &str, at: u32) -> String {
+    json!({
+        "uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": kind, "cwd": "/w", "version": "0.24.4",
+        "timestamp": format!("2026-01-01T10:{at:02}:00.000Z"), "message": {"parts": [{"text": "Zebra"}]},
+    })
+    .to_string()
+        + "\n"
+}
+
+struct Watch {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Watch {
+    fn start(env: &TestEnv, path: &str) -> Watch {
+        let mut child =
+            env.command(&["watch", path]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = reader(child.stdout.take().unwrap());
+        Watch { child, lines }
+    }
+
+    #[track_caller]
+    fn line(&self) -> Value {
+        let line = self.lines.recv_timeout(DEADLINE).expect("a line");
+        assert!(!line.contains("Zebra"), "no text of the conversation");
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["schema"], "offshoot.watch/1");
+        assert!(line["at"].as_str().unwrap().parse::<jiff::Timestamp>().is_ok());
+        line
+    }
+
+    /// The next line, which must be of this event.
+    #[track_caller]
+    fn event(&self, event: &str) -> Value {
+        let line = self.line();
+        assert_eq!(line["event"], event, "{line}");
+        line
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn reader(out: ChildStdout) -> Receiver<String> {
+    let (tell, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(out).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
+fn append(path: &str, text: &str) {
+    OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
+}
+
+fn two_records() -> String {
+    record("u1", None, "user", 0) + &record("a1", Some("u1"), "assistant", 1)
+}
+
+#[test]
+fn new_branches_and_a_pick_that_moves_are_told_and_growth_is_not() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", two_records());
+    let watch = Watch::start(&env, &path);
+    let state = watch.event("state");
+    assert_eq!(state["leaves"], json!(["a1"]));
+    assert_eq!(state["clientPick"], json!({"tailUuid": "a1", "leafUuid": "a1"}));
+    assert_eq!((state["agent"].as_str(), state["transcript"].as_str()), (Some("qwen"), Some(path.as_str())));
+    // Growth of the branch is no news, so that the next line is of what comes after it.
+    append(&path, &record("u2", Some("a1"), "user", 2));
+    append(&path, &record("a2", Some("u2"), "assistant", 3));
+    // Half a record is none.
+    let branch = record("u3", Some("a1"), "user", 4);
+    append(&path, &branch[..20]);
+    append(&path, &branch[20..]);
+    let new = watch.event("new-leaf");
+    assert_eq!((&new["leafUuid"], &new["branchPointUuid"]), (&json!("u3"), &json!("a1")));
+    let moved = watch.event("client-pick");
+    assert_eq!(
+        moved["from"]["leafUuid"].as_str().map(|leaf| leaf.starts_with('a') || leaf == "u2"),
+        Some(true)
+    );
+    assert_eq!(moved["to"], json!({"tailUuid": "u3", "leafUuid": "u3"}));
+    // The first branch grows again, behind what the second one wrote: they are written in turns.
+    append(&path, &record("u4", Some("a2"), "user", 5));
+    let second = watch.event("second-writer");
+    assert_eq!(second["leafUuids"], json!(["u3", "u4"]));
+    assert_eq!(watch.event("client-pick")["to"]["leafUuid"], "u4");
+    // And once only, however long it goes on.
+    append(&path, &record("a3", Some("u3"), "assistant", 6));
+    assert_eq!(watch.event("client-pick")["to"]["leafUuid"], "a3");
+}
+
+#[test]
+fn a_file_may_be_renamed_deleted_and_made_again() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", two_records());
+    let watch = Watch::start(&env, &path);
+    let _ = watch.event("state");
+    fs::rename(&path, env.path("t.jsonl.1")).unwrap();
+    let _ = watch.event("gone");
+    // Nobody is to be told of the file that was renamed.
+    append(&env.path("t.jsonl.1").display().to_string(), &record("x", Some("u1"), "user", 2));
+    fs::write(&path, record("v1", None, "user", 3)).unwrap();
+    let state = watch.event("state");
+    assert_eq!((&state["why"], &state["leaves"]), (&json!("created"), &json!(["v1"])));
+    // Replaced in one step.
+    let new = env.write("new", two_records() + &record("b1", Some("u1"), "assistant", 4));
+    fs::rename(&new, &path).unwrap();
+    let state = watch.event("state");
+    assert_eq!((&state["why"], &state["leaves"]), (&json!("replaced"), &json!(["a1", "b1"])));
+    // Cut where it stands.
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(two_records().len() as u64).unwrap();
+    let state = watch.event("state");
+    assert_eq!((&state["why"], &state["leaves"]), (&json!("cut"), &json!(["a1"])));
+    fs::remove_file(&path).unwrap();
+    let _ = watch.event("gone");
+    fs::write(&path, two_records()).unwrap();
+    let state = watch.event("state");
+    assert_eq!(state["why"], "created");
+    append(&path, &record("b2", Some("u1"), "assistant", 5));
+    assert_eq!(watch.event("new-leaf")["leafUuid"], "b2");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_it_with_130() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", two_records());
+    let mut watch = Watch::start(&env, &path);
+    let _ = watch.event("state");
+    let pid = rustix::process::Pid::from_raw(watch.child.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(watch.child.wait().unwrap().code(), Some(130));
+    assert_eq!(watch.lines.recv_timeout(DEADLINE), Err(mpsc::RecvTimeoutError::Disconnected));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_ends_it_quietly_though_nothing_happens() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", two_records());
+    let mut child =
+        env.command(&["watch", &path]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    out.read_line(&mut first).unwrap();
+    assert!(first.contains("\"state\""));
+    drop(out);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned()),
+        (Some(0), String::new())
+    );
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let env = TestEnv::new();
+    let ran = env.run(&["watch", "nowhere.jsonl", "--json"]).code(3);
+    assert_eq!(ran.json()["refusal"]["code"], "session-unknown");
+}
