@@ -233,12 +233,14 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.owner.kind == OwnerKind::Writer && self.previous_writer_died() {
-            return;
+        if self.owner.kind != OwnerKind::Writer || !self.previous_writer_died() {
+            // Blanked while the lock is still ours. If that fails, or the machine stops before it is on disk, a
+            // record is left over that nobody believes without a live command behind it.
+            let _ = write_owner(&mut self.file, &self.lock, None);
         }
-        // Blanked while the lock is still ours. If that fails, or the machine stops before it is on disk, a record
-        // is left over that nobody believes without a live command behind it.
-        let _ = write_owner(&mut self.file, &self.lock, None);
+        // Closing would not be enough: a process that another thread starts has the file too until it runs its own
+        // program, and the lock with it.
+        let _ = fs4::FileExt::unlock(&self.file);
     }
 }
 

@@ -174,7 +174,15 @@ pub fn sync_parent(path: &Path) -> Result<()> {
 #[derive(Debug)]
 #[must_use = "the lock is given back when this is dropped"]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing would not be enough: a process that another thread starts has the file too until it runs its own
+        // program, and the lock with it.
+        let _ = fs4::FileExt::unlock(&self.file);
+    }
 }
 
 impl Lock {
@@ -188,7 +196,7 @@ impl Lock {
             let file = open(path, Mode::Write)?;
             match fs4::FileExt::try_lock(&file) {
                 // If somebody removed the file meanwhile, this lock excludes nobody who comes later.
-                Ok(()) if same_file(&file, path) => return Ok(Some(Lock { _file: file })),
+                Ok(()) if same_file(&file, path) => return Ok(Some(Lock { file })),
                 Ok(()) => continue,
                 Err(fs4::TryLockError::WouldBlock) => {}
                 Err(fs4::TryLockError::Error(e)) => return Err(Error::io("lock", path)(e)),
