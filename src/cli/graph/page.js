@@ -389,7 +389,7 @@
     collapse();
     const first = nodes.findIndex((node) => node.clientPick);
     fit();
-    if (place.scale < 0.7) {
+    if (place.scale < 0.5) {
       place.scale = 1;
       place.x = place.y = 0;
     }
