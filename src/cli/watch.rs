@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     refusal::{Code, Error, Fault, Result},
-    store::{file, signals, snapshot::Snapshot},
+    store::{agents::reasonix, file, signals, snapshot::Snapshot},
     topology::Tree,
 };
 
@@ -38,8 +38,20 @@ const LOOK: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Which file has the name, and how long it is; none if nothing has it.
-type Stamp = Option<((u64, u64), u64)>;
+/// What a session looks like without being read: different whenever anything was written to it. None if nothing has
+/// its name.
+type Stamp = Option<Files>;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Files {
+    /// Which file has the name, and how long it is; of a session of several files this is its log.
+    identity: (u64, u64),
+    len: u64,
+    /// How long the logs of related sessions are together, and how many names there are beside it: a child is a
+    /// session of its own.
+    related: u64,
+    beside: usize,
+}
 
 /// Watches until somebody ends it.
 pub fn run(global: &Global, args: &WatchArgs) -> Result<ExitCode> {
@@ -48,7 +60,15 @@ pub fn run(global: &Global, args: &WatchArgs) -> Result<ExitCode> {
     let path = std::path::absolute(&opened.path).map_err(Error::io("resolve", &opened.path))?;
     // Subscribed before it is read again, so that nothing is missed between.
     let (watcher, changes) = subscribe(&path)?;
-    let mut watch = Watch { path, opened, known: None, stamp: None, begun: false, _watcher: watcher };
+    let mut watch = Watch {
+        path,
+        opened,
+        known: None,
+        stamp: None,
+        related: Vec::new(),
+        begun: false,
+        _watcher: watcher,
+    };
     watch.look()?;
     loop {
         wait(&changes);
@@ -72,15 +92,18 @@ fn wait(changes: &Receiver<()>) {
     }
 }
 
-/// Tells of each change in the folder of `path` that concerns it.
+/// Tells of each change in the folder of `path` that concerns it. A session of several files has one of its own, and
+/// what is beside it may be its child.
 fn subscribe(path: &Path) -> Result<(RecommendedWatcher, Receiver<()>)> {
     let (tell, changes) = mpsc::channel();
-    let name = path.file_name().map(std::ffi::OsStr::to_owned);
+    let name = path.file_name().filter(|_| !path.is_dir()).map(std::ffi::OsStr::to_owned);
     let fault =
         |e: notify::Error| Error::from(Fault::io("watch", path, std::io::Error::other(e.to_string())));
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let concerns = |event: &notify::Event| {
-            event.paths.is_empty() || event.paths.iter().any(|p| p.file_name() == name.as_deref())
+            name.is_none()
+                || event.paths.is_empty()
+                || event.paths.iter().any(|p| p.file_name() == name.as_deref())
         };
         // What went wrong is a reason to look as well.
         if event.as_ref().map_or(true, |event| !event.kind.is_access() && concerns(event)) {
@@ -89,7 +112,9 @@ fn subscribe(path: &Path) -> Result<(RecommendedWatcher, Receiver<()>)> {
     })
     .map_err(fault)?;
     let folder = path.parent().unwrap_or(path);
-    watcher.watch(folder, RecursiveMode::NonRecursive).map_err(fault)?;
+    for folder in std::iter::once(folder).chain(path.is_dir().then_some(path)) {
+        watcher.watch(folder, RecursiveMode::NonRecursive).map_err(fault)?;
+    }
     Ok((watcher, changes))
 }
 
@@ -114,6 +139,8 @@ struct Watch {
     /// What was there at the last look; none before the first and while there is no file.
     known: Option<Branches>,
     stamp: Stamp,
+    /// The logs of the sessions that were related to it at the last look.
+    related: Vec<PathBuf>,
     /// Whether anything was said.
     begun: bool,
     _watcher: RecommendedWatcher,
@@ -133,11 +160,11 @@ struct Line {
 impl Watch {
     /// Looks at the file and tells what has changed.
     fn look(&mut self) -> Result<()> {
-        let stamp = stamp(&self.path)?;
+        let stamp = stamp(&self.path, &self.related)?;
         if stamp == self.stamp && (self.known.is_some() || stamp.is_none()) {
             return Ok(());
         }
-        let Some((identity, len)) = stamp else {
+        let Some(files) = stamp else {
             self.stamp = None;
             return match self.known.take() {
                 Some(_) => self.say(Event { name: "gone", rest: json!({}) }),
@@ -156,8 +183,8 @@ impl Watch {
         };
         let mut now = Branches::new(&opened.inspect()?);
         let events = match (self.known.as_ref(), self.stamp) {
-            (Some(_), Some((was, _))) if was != identity => vec![now.state(Some("replaced"))],
-            (Some(_), Some((_, was))) if was > len => vec![now.state(Some("cut"))],
+            (Some(_), Some(was)) if was.identity != files.identity => vec![now.state(Some("replaced"))],
+            (Some(_), Some(was)) if was.len > files.len => vec![now.state(Some("cut"))],
             (Some(known), _) => {
                 let t = &opened.snapshot.transcript;
                 now.since(known, t, &Tree::new(t))
@@ -165,8 +192,12 @@ impl Watch {
             (None, _) if self.begun => vec![now.state(Some("created"))],
             (None, _) => vec![now.state(None)],
         };
+        let own = transcript_file(&self.path);
+        let mut read = opened.snapshot.files();
+        read.retain(|&(path, _)| path != own);
         self.begun = true;
-        self.stamp = stamp;
+        self.stamp = Some(Files { related: read.iter().map(|&(_, len)| len).sum(), ..files });
+        self.related = read.iter().map(|&(path, _)| path.to_owned()).collect();
         self.known = Some(now);
         events.into_iter().try_for_each(|event| self.say(event))
     }
@@ -184,12 +215,27 @@ impl Watch {
     }
 }
 
-fn stamp(path: &Path) -> Result<Stamp> {
-    match std::fs::symlink_metadata(path) {
-        Ok(meta) => Ok(Some((file::identity(&meta), meta.len()))),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("inspect", path)(e)),
+fn stamp(path: &Path, related: &[PathBuf]) -> Result<Stamp> {
+    let file = transcript_file(path);
+    let meta = match std::fs::symlink_metadata(&file) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Error::io("inspect", &file)(e)),
+    };
+    let beside = match path.parent().filter(|_| file != path) {
+        Some(root) => std::fs::read_dir(root).map_err(Error::io("list", root))?.count(),
+        None => 0,
+    };
+    let mut len = 0;
+    for log in related {
+        len += file::length(log)?.unwrap_or(0);
     }
+    Ok(Some(Files { identity: file::identity(&meta), len: meta.len(), related: len, beside }))
+}
+
+/// The file that grows when the session does.
+fn transcript_file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(reasonix::LOG) } else { path.to_owned() }
 }
 
 /// What is over at the next look: the file went away or was cut while it was read.

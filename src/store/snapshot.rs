@@ -242,6 +242,15 @@ impl Snapshot {
         self.opened.len
     }
 
+    /// The files that were read, with the length that each had when it was opened: the transcript, or the logs of a
+    /// session and of those that are related to it.
+    pub fn files(&self) -> Vec<(&Path, u64)> {
+        match self.source.parts() {
+            [] => vec![(&self.path, self.opened.len)],
+            parts => parts.iter().map(|part| (part.log.path(), part.file_len)).collect(),
+        }
+    }
+
     /// How long before `now` the file was last written. Zero if its time lies in the future.
     pub fn quiet_for(&self, now: Timestamp) -> Duration {
         now.duration_since(self.mtime).try_into().unwrap_or_default()

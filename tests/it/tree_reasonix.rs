@@ -1,6 +1,6 @@
 //! The navigator on sessions of Reasonix: a family drawn as one tree, tools by their names, forks where a turn ends.
 
-use std::{fs, path::Path};
+use std::{fs, io::Write, path::Path};
 
 use clap::Parser;
 use offshoot::cli::{
@@ -146,6 +146,21 @@ fn a_turn_that_cannot_be_forked_at_says_why() {
     let (screen, outcome) = press(&mut app, "<jf^");
     assert_eq!(outcome, None);
     assert!(screen.contains("active-authority: a turn ends here"), "{screen}");
+}
+
+#[test]
+fn what_its_logs_grow_by_is_noticed() {
+    let home = Home::with(&["mini-parent", "mini-child"]);
+    let command = home.env.command(&["tree", home.root.join("mini-parent").to_str().unwrap()]);
+    let mut pty = Pty::spawn(&command, 120, 30);
+    pty.wait_text("client's pick");
+    for (name, bytes) in [("mini-parent", 7), ("mini-child", 5)] {
+        let log = home.root.join(name).join("events.frames");
+        fs::OpenOptions::new().append(true).open(log).unwrap().write_all(&vec![b'x'; bytes]).unwrap();
+        pty.wait_text(if bytes == 7 { "grew by 7 bytes" } else { "grew by 12 bytes" });
+    }
+    pty.send("q");
+    assert_eq!(pty.wait().code, Some(0));
 }
 
 #[test]

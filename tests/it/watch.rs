@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::TestEnv;
+use crate::{reasonix_cli::Home, support::TestEnv};
 
 /// A line that does not come within this time does not come.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -146,6 +146,27 @@ fn a_file_may_be_renamed_deleted_and_made_again() {
     assert_eq!(state["why"], "created");
     append(&path, &record("b2", Some("u1"), "assistant", 5));
     assert_eq!(watch.event("new-leaf")["leafUuid"], "b2");
+}
+
+/// A session of several files is its log, and a branch of it is a session beside it.
+#[test]
+fn a_session_in_a_folder_is_watched_with_its_children() {
+    let home = Home::with(&["mini-parent", "mini-child"]);
+    let aside = home.env.path("mini-child");
+    fs::rename(home.root.join("mini-child"), &aside).unwrap();
+    let watch = Watch::start(&home.env, home.root.join("mini-parent").to_str().unwrap());
+    let state = watch.event("state");
+    assert_eq!((&state["agent"], &state["leaves"]), (&json!("reasonix"), &json!(["mini-parent"])));
+    fs::rename(&aside, home.root.join("mini-child")).unwrap();
+    let new = watch.event("new-leaf");
+    assert_eq!(
+        (&new["leafUuid"], &new["branchPointUuid"]),
+        (&json!("mini-child"), &json!("89f4374f816089faebc3e68320ae20c1"))
+    );
+    let log = home.root.join("mini-parent/events.frames");
+    let whole = fs::metadata(&log).unwrap().len();
+    OpenOptions::new().write(true).open(&log).unwrap().set_len(whole - 1).unwrap();
+    assert_eq!(watch.event("state")["why"], "cut");
 }
 
 #[cfg(unix)]

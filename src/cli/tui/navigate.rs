@@ -13,7 +13,7 @@ use super::{
     reading::{self, Loaded, Reader, Reading},
     screen::{Screen, terminal_fault},
 };
-use crate::refusal::Result;
+use crate::{refusal::Result, store::file};
 
 /// How often the length of the file is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -146,13 +146,13 @@ fn walk(screen: &mut Screen, app: &mut App, reader: &Reader) -> Result<Outcome> 
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            app.grown = grown(&app.doc.opened.path, app.doc.opened.snapshot.file_len());
+            app.grown = grown(&app.doc.opened.snapshot.files());
         }
     }
 }
 
-/// By how much a file is longer than it was.
-fn grown(path: &Path, before: u64) -> Option<u64> {
-    let now = std::fs::metadata(path).ok()?.len();
-    now.checked_sub(before).filter(|&bytes| bytes > 0)
+/// By how much files are longer than they were.
+fn grown(files: &[(&Path, u64)]) -> Option<u64> {
+    let by = |&(path, before): &(&Path, u64)| file::length(path).ok()??.checked_sub(before);
+    Some(files.iter().filter_map(by).sum()).filter(|&bytes| bytes > 0)
 }
