@@ -14,7 +14,6 @@ use crate::{
     },
     selection::SeedMode,
     store::{
-        agents::reasonix,
         file,
         ledger::entry::{Body, SeedRecord, SnapshotRef, State},
         snapshot::{Growth, Snapshot},
@@ -53,15 +52,6 @@ pub(super) fn recorded(session_id: &str, body: &Body) -> Option<Found> {
         prefix: bytes,
         digest: Some(digest.clone()),
     })
-}
-
-/// The length of a child as it is, or of the log of one that is a folder; none if it is gone.
-pub(super) fn length(path: &Path) -> Result<Option<u64>> {
-    match file::length(&path.join(reasonix::LOG)) {
-        Ok(Some(length)) => Ok(Some(length)),
-        // A file has nothing in it that has a name.
-        Ok(None) | Err(_) => file::length(path),
-    }
 }
 
 /// Reads the source up to the cut and fixes everything.
@@ -156,7 +146,7 @@ impl Planned {
             operation_id,
         };
         child.publish(host, || self.prefix.check(Growth::AllowAtEnd))?;
-        let bytes = length(&PathBuf::from(&self.record.transcript))?;
+        let bytes = file::length(&PathBuf::from(&self.record.transcript))?;
         Ok(Made { bytes, warnings: self.chain.warnings.clone() })
     }
 }

@@ -178,7 +178,7 @@ fn replay(host: &Host<'_>, id: &str, mut forked: Forked, implicit: bool) -> Resu
             return Ok(Taken::UsedUp);
         }
         // The agent has gone on in it: it was taken up, and nobody told us.
-        if forked.bytes.is_some() && child::length(path)? != forked.bytes {
+        if forked.bytes.is_some() && file::length(path)? != forked.bytes {
             if let Some(claim) = operations::find_claim(host.state.root(), id)? {
                 record_acknowledgement(host, &claim)?;
             }
