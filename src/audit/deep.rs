@@ -249,11 +249,7 @@ impl<'a> Auditor<'a> {
             self.find("chain-differs", entry, "the chosen leaf is in no record of the transcript");
             return;
         };
-        let gaps: Vec<GapIds> = chain
-            .gaps
-            .iter()
-            .map(|g| GapIds { child_uuid: then.t.id(g.child), missing_parent_uuid: then.t.id(g.missing) })
-            .collect();
+        let gaps: Vec<GapIds> = chain.gaps.iter().map(|gap| gap.ids(&then.t)).collect();
         if seed.chain_digest != chain.digest(&then.t)
             || seed.chain != chain.uuids.len() as u64
             || seed.gaps != gaps

@@ -4,6 +4,8 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::record::Agent;
+
 /// Choose the branch a coding agent resumes from, and be able to say why.
 #[derive(Debug, Parser)]
 #[command(
@@ -62,6 +64,18 @@ pub enum AgentArg {
     Claude,
     /// Reasonix.
     Reasonix,
+}
+
+impl AgentArg {
+    /// The agent that was named, if one was.
+    pub fn agent(self) -> Option<Agent> {
+        match self {
+            AgentArg::Auto => None,
+            AgentArg::Qwen => Some(Agent::Qwen),
+            AgentArg::Claude => Some(Agent::Claude),
+            AgentArg::Reasonix => Some(Agent::Reasonix),
+        }
+    }
 }
 
 /// `--color`.

@@ -11,12 +11,11 @@ use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 use serde_json::json;
 
 use super::{
-    args::{AgentArg, AuditCommand, Global},
+    args::{AuditCommand, Global},
     host,
 };
 use crate::{
     policy::duration,
-    record::Agent,
     refusal::{Code, Error, Refusal, Result},
     store::ledger::{Ledger, Read, Scope, entry::State, ledgers},
 };
@@ -36,12 +35,7 @@ pub fn run(global: &Global, command: &AuditCommand) -> Result<ExitCode> {
 /// Which ledgers are meant: by `--agent`, and by a session's path, its id, or a prefix of one of 4 or more
 /// characters. The session itself need not be there any more.
 fn scope(global: &Global, root: &Path, session: Option<&str>) -> Result<Scope> {
-    let agent = match global.agent {
-        AgentArg::Auto => None,
-        AgentArg::Claude => Some(Agent::Claude),
-        AgentArg::Qwen => Some(Agent::Qwen),
-        AgentArg::Reasonix => Some(Agent::Reasonix),
-    };
+    let agent = global.agent.agent();
     let Some(session) = session else { return Ok(Scope { agent, ..Scope::default() }) };
     let path = Path::new(session);
     if path.exists() {

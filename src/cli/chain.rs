@@ -43,11 +43,7 @@ pub fn run(global: &Global, args: &ChainArgs) -> Result<ExitCode> {
         schema: "offshoot.chain/1",
         leaf_uuid: t.id(leaf),
         uuids: chain.uuids.iter().map(|&id| t.id(id)).collect(),
-        gaps: chain
-            .gaps
-            .iter()
-            .map(|g| GapIds { child_uuid: t.id(g.child), missing_parent_uuid: t.id(g.missing) })
-            .collect(),
+        gaps: chain.gaps.iter().map(|gap| gap.ids(t)).collect(),
         cycle_uuid: chain.cycle.map(|id| t.id(id)),
         attached: attached.into_iter().map(|id| t.id(id)).collect(),
     };

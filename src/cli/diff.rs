@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::{
     args::{DiffArgs, Global},
+    export::lost,
     leaf::Names,
     output::{self, Paint},
     session::{self, Digest, Opened},
-    text::{clean, wrap},
+    text::{clean, counted, wrap},
 };
 use crate::{
     reading::{
@@ -95,11 +96,7 @@ pub fn run(global: &Global, args: &DiffArgs) -> Result<ExitCode> {
         output::note(global, "the two branches have no record in common");
     }
     for gap in ways.iter().filter_map(|way| way.gap) {
-        let (child, missing) = (t.id(gap.child), t.id(gap.missing));
-        output::warn(
-            global,
-            &format!("the parent `{missing}` of `{child}` is in no record; what stood before is lost"),
-        );
+        lost(global, &gap.ids(t));
     }
     if one == other {
         output::note(global, "both name the same branch");
@@ -158,7 +155,11 @@ fn page(document: &Document, global: &Global, paint: Paint) -> String {
             let _ = writeln!(
                 out,
                 "{}",
-                paint.dim(&format!("{} in common, up to {}", count(n, "record"), clean(at.as_str())))
+                paint.dim(&format!(
+                    "{} in common, up to {}",
+                    counted(n, "record", "records"),
+                    clean(at.as_str())
+                ))
             );
         }
         None => drop(writeln!(out, "{}", paint.dim("no record in common"))),
@@ -169,8 +170,8 @@ fn page(document: &Document, global: &Global, paint: Paint) -> String {
         let head = format!(
             "{sign} {}{label}: {}, {}",
             branch.leaf_uuid,
-            count(side.turns.iter().filter(|t| t.uuid.is_some()).count() as u64, "turn"),
-            count(side.records, "record")
+            counted(side.turns.iter().filter(|t| t.uuid.is_some()).count() as u64, "turn", "turns"),
+            counted(side.records, "record", "records")
         );
         let _ = writeln!(out, "\n{}", paint.bold(&clean(&head)));
         let mut place = 0;
@@ -221,8 +222,4 @@ fn said(items: &[Item], mark: &str, side: &Side, place: &mut usize, out: &mut St
         let line = format!("{mark} {text}");
         let _ = writeln!(out, "{}", if mark == ">" { paint.green(&line) } else { line });
     }
-}
-
-fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -59,14 +59,10 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode> {
         label: known.label(&leaf_uuid).filter(|_| !global.redact).map(str::to_owned),
         leaf_uuid,
         records: ids.len() as u64,
-        gap: way.gap.map(|g| GapIds { child_uuid: t.id(g.child), missing_parent_uuid: t.id(g.missing) }),
+        gap: way.gap.map(|gap| gap.ids(t)),
     };
     if let Some(gap) = &head.gap {
-        let (child, missing) = (&gap.child_uuid, &gap.missing_parent_uuid);
-        output::warn(
-            global,
-            &format!("the parent `{missing}` of `{child}` is in no record; what stood before is lost"),
-        );
+        lost(global, gap);
     }
     let json = global.json || args.format == ExportFormat::Json;
     output::stream(|out| {
@@ -77,6 +73,15 @@ pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode> {
         }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says that a branch begins at a gap.
+pub(super) fn lost(global: &Global, gap: &GapIds) {
+    let (child, missing) = (&gap.child_uuid, &gap.missing_parent_uuid);
+    output::warn(
+        global,
+        &format!("the parent `{missing}` of `{child}` is in no record; what stood before is lost"),
+    );
 }
 
 /// Calls `take` for each turn, with its number from 1; what stands before the first prompt is number 0.

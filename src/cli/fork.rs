@@ -1,6 +1,6 @@
 //! `fork`: a child at a turn or a record, or the acknowledgement of one.
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 use super::{
     args::{ForkArgs, Global},
@@ -9,9 +9,8 @@ use super::{
     text::clean,
 };
 use crate::{
-    refusal::{Error, Result},
+    refusal::Result,
     resume::{self, ForkAt, ForkRequest, Forked, Target},
-    store::signals,
     turns::Anchor,
 };
 
@@ -19,10 +18,9 @@ use crate::{
 pub fn run(global: &Global, args: &ForkArgs) -> Result<ExitCode> {
     let wait = host::duration("--wait", &args.wait)?;
     let expect = args.expect.as_deref().map(Anchor::parse).transpose()?;
-    let take_signals = || signals::install().map_err(Error::io("take signals of", Path::new("this process")));
     if let Some(operation) = &args.ack {
         let mut outside = Outside::open(global, None)?;
-        take_signals()?;
+        host::take_signals()?;
         let forked = outside.with_host(|host| resume::acknowledge(operation, wait, host))?;
         return say(global, &forked);
     }
@@ -41,7 +39,7 @@ pub fn run(global: &Global, args: &ForkArgs) -> Result<ExitCode> {
         wait,
         client: seen.client,
     };
-    take_signals()?;
+    host::take_signals()?;
     let forked = outside.with_host(|host| resume::fork(&request, host))?;
     say(global, &forked)
 }

@@ -20,9 +20,7 @@ use crate::{
     store::{
         agents::qwen::{QwenDirs, place_of},
         env::Env,
-        git,
-        ledger::entry::Who,
-        process,
+        git, process, signals,
         state::StateDir,
     },
     topology::{Branch, ContinuedIn, Inspection},
@@ -48,6 +46,14 @@ pub fn state_dir(global: &Global, env: &Env) -> Result<StateDir> {
         None => StateDir::default_root(env)?,
     };
     StateDir::open(root)
+}
+
+/// From here on a signal gives back what is held before it ends the process.
+///
+/// # Errors
+/// `io`.
+pub fn take_signals() -> Result<()> {
+    signals::install().map_err(Error::io("take signals of", Path::new("this process")))
 }
 
 /// A duration of the command line.
@@ -109,19 +115,13 @@ impl Outside {
     /// # Errors
     /// What `work` says.
     pub fn with_host<T>(&mut self, work: impl FnOnce(&mut Host<'_>) -> Result<T>) -> Result<T> {
-        let who = Who {
-            user: process::user(),
-            host: process::hostname(),
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
         let (global, noted) = (&self.global, &self.noted);
         let mut host = Host {
             state: &self.state,
             qwen: &self.qwen,
             clock: &Timestamp::now,
             new_id: &|| uuid::Uuid::new_v4().to_string(),
-            who,
+            who: process::who(),
             person: &mut self.person,
             git_branch: &|cwd| git::current_branch(Path::new(cwd)),
             note: &|line| {

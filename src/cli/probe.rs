@@ -10,8 +10,7 @@ use super::{
 use crate::{
     probe::{self, Options, Outcome, Report},
     record::Agent,
-    refusal::{Error, Result},
-    store::signals,
+    refusal::Result,
 };
 
 /// As for every check that found something.
@@ -23,7 +22,7 @@ pub fn run(global: &Global, args: &ProbeArgs) -> Result<ExitCode> {
         ProbedAgent::Claude => Agent::Claude,
         ProbedAgent::Qwen => Agent::Qwen,
     };
-    signals::install().map_err(Error::io("take signals of", std::path::Path::new("this process")))?;
+    host::take_signals()?;
     let report = probe::probe(&Options {
         agent,
         client: args.client.clone(),

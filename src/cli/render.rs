@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     output::Paint,
     prompt::{age, fit_id, short_ids},
-    text::{fit, pad, width, wrap},
+    text::{counted, fit, pad, session_name, width, wrap},
 };
 use crate::{
     record::{Classification, RecordId, Turn},
@@ -50,7 +50,7 @@ impl View<'_> {
 
     fn heading(&self) -> String {
         let Inspection { agent, session_id, snapshot, branches, .. } = self.inspection;
-        let session = if session_id.is_empty() { "session without an id" } else { session_id };
+        let session = session_name(session_id);
         let torn = if snapshot.torn_tail { ", a torn last line" } else { "" };
         let mut out = self.paint.bold(&fit(&format!("{session} ({agent})"), COLUMNS));
         let _ = write!(
@@ -235,8 +235,4 @@ fn turn(t: Turn) -> &'static str {
 
 fn messages(c: &Counts) -> String {
     format!("{}u {}a", c.user, c.assistant)
-}
-
-fn counted(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }

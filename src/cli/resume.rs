@@ -48,7 +48,7 @@ pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
         no_follow: args.no_follow,
         client: seen.client,
     };
-    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    host::take_signals()?;
     outside.with_host(|host| {
         let resumed = resume::resume(&request, host)?;
         resumed.answer.warnings.iter().for_each(|w| output::warn(global, w));

@@ -196,12 +196,7 @@ impl Surroundings {
             env: host::environment(),
             cwd: dot.canonicalize().map_err(Error::io("resolve", dot))?,
             interactive: prompt::require_terminal().is_ok(),
-            agent: match global.agent {
-                AgentArg::Claude => Some(Agent::Claude),
-                AgentArg::Qwen => Some(Agent::Qwen),
-                AgentArg::Reasonix => Some(Agent::Reasonix),
-                AgentArg::Auto => None,
-            },
+            agent: global.agent.agent(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
+use crate::record::boundary;
 pub use crate::record::is_hazard;
 
 /// Replaces what must not reach a terminal ([`is_hazard`]) by U+FFFD; tabs and line ends become a space.
@@ -60,6 +61,21 @@ pub fn fit_title(title: &str, columns: usize) -> String {
         Some(room) if room >= 8 => fit(base, room) + mark,
         _ => fit(&title, columns),
     }
+}
+
+/// A number and its noun: `1 branch`, `2 branches`.
+pub fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// A session as it is called where it has no id.
+pub fn session_name(id: &str) -> &str {
+    if id.is_empty() { "session without an id" } else { id }
+}
+
+/// As much of a text as fits in `most` bytes.
+pub fn beginning(text: &str, most: usize) -> &str {
+    &text[..boundary(text, most)]
 }
 
 /// Breaks cleaned text at spaces so that no line is wider than `columns`; words that are wider are cut. Lines after

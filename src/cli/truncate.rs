@@ -1,6 +1,6 @@
 //! `truncate` and `restore`.
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 use super::{
     args::{Global, ReplaceArgs, RestoreArgs, TruncateArgs},
@@ -8,12 +8,11 @@ use super::{
     output,
     prompt::{self, PromptOptions},
     session::{self, Glance},
-    text::clean,
+    text::{clean, counted},
 };
 use crate::{
-    refusal::{Error, Result},
+    refusal::Result,
     resume::{self, Agree, Host, Replaced, RestoreRequest, Target, TruncateRequest},
-    store::signals,
 };
 
 /// Runs `truncate`.
@@ -50,7 +49,7 @@ fn call(
     work: impl FnOnce(&mut Host<'_>, Agree<'_>) -> Result<Replaced>,
 ) -> Result<ExitCode> {
     let mut outside = Outside::open(global, Some(&seen.path))?;
-    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    host::take_signals()?;
     // Without a person nobody can be asked, and the command itself is the word that counts.
     let asks = !how.yes && prompt::require_terminal().is_ok();
     let mut agree = |answer: &Replaced| if asks { ask(global, answer) } else { Ok(()) };
@@ -65,7 +64,8 @@ fn ask(global: &Global, answer: &Replaced) -> Result<()> {
     answer.warnings.iter().for_each(|w| output::warn(global, w));
     match (&answer.record_uuid, &answer.removed) {
         (Some(record), Some(removed)) => {
-            let question = format!("Remove the {} below {record}?", count(removed.records, "record"));
+            let question =
+                format!("Remove the {} below {record}?", counted(removed.records, "record", "records"));
             prompt::agree(
                 &question,
                 ["remove them, and keep a backup", "leave everything as it is"],
@@ -88,19 +88,15 @@ fn argument(text: &str) -> String {
     }
 }
 
-fn count(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 fn describe(answer: &Replaced) -> String {
     let mut lines = Vec::new();
     if let (Some(record), Some(removed)) = (&answer.record_uuid, &answer.removed) {
         let besides = match removed.lines {
             0 => String::new(),
-            n => format!(", and {} that belonged to them", count(n, "other line")),
+            n => format!(", and {} that belonged to them", counted(n, "other line", "other lines")),
         };
         lines.push(format!("after      {record}"));
-        lines.push(format!("removed    {}{besides}", count(removed.records, "record")));
+        lines.push(format!("removed    {}{besides}", counted(removed.records, "record", "records")));
     }
     if let Some(from) = &answer.restored_from {
         lines.push(format!("restored   {from}"));
@@ -109,8 +105,10 @@ fn describe(answer: &Replaced) -> String {
         lines.push(format!("undoes     {undoes}"));
     }
     lines.push(match &answer.anchor {
-        Some(anchor) => format!("kept       {}, and anchor {anchor}", count(answer.records - 1, "record")),
-        None => format!("kept       {}", count(answer.records, "record")),
+        Some(anchor) => {
+            format!("kept       {}, and anchor {anchor}", counted(answer.records - 1, "record", "records"))
+        }
+        None => format!("kept       {}", counted(answer.records, "record", "records")),
     });
     lines.push(format!("transcript {}", answer.transcript));
     lines.push(format!("backup     {}", answer.backup));

@@ -1,6 +1,6 @@
 //! `undo` and `recover`.
 
-use std::{path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 use serde_json::json;
 
@@ -13,10 +13,10 @@ use super::{
     text::clean,
 };
 use crate::{
-    refusal::{Error, Result},
+    refusal::Result,
     resume::{self, Request, Selector, Target},
     selection::SeedMode,
-    store::{command, signals},
+    store::command,
 };
 
 /// Runs `undo`.
@@ -36,7 +36,7 @@ pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
         no_follow: true,
         client: seen.client,
     };
-    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    host::take_signals()?;
     let resumed = outside.with_host(|host| resume::resume(&request, host))?;
     resumed.answer.warnings.iter().for_each(|w| output::warn(global, w));
     say(global, &resumed.answer, false)?;
@@ -45,7 +45,7 @@ pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
 
 /// Runs `recover`.
 pub fn recover(global: &Global) -> Result<ExitCode> {
-    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    host::take_signals()?;
     let mut outside = Outside::open(global, None)?;
     command::sweep(&outside.state().path("run"))?;
     let settled = outside.with_host(|host| resume::recover(host))?;

@@ -19,12 +19,12 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Global, WatchArgs},
-    output,
+    host, output,
     session::{self, Digest, Opened},
 };
 use crate::{
     refusal::{Code, Error, Fault, Result},
-    store::{agents::reasonix, file, signals, snapshot::Snapshot},
+    store::{agents::reasonix, file, snapshot::Snapshot},
     topology::Tree,
 };
 
@@ -55,7 +55,7 @@ struct Files {
 
 /// Watches until somebody ends it.
 pub fn run(global: &Global, args: &WatchArgs) -> Result<ExitCode> {
-    signals::install().map_err(Error::io("take signals of", Path::new("this process")))?;
+    host::take_signals()?;
     let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
     let path = std::path::absolute(&opened.path).map_err(Error::io("resolve", &opened.path))?;
     // Subscribed before it is read again, so that nothing is missed between.

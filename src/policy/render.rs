@@ -5,7 +5,10 @@ use std::{fmt, ops::Range};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthChar;
 
-use crate::refusal::{Code, Refusal};
+use crate::{
+    record::boundary,
+    refusal::{Code, Refusal},
+};
 
 /// How many problems are shown in full.
 const SHOWN: usize = 20;
@@ -141,12 +144,6 @@ pub(super) fn quote(text: &str) -> String {
         shown.push_str("...");
     }
     format!("`{shown}`")
-}
-
-/// The last character boundary at or before `at`.
-fn boundary(text: &str, at: usize) -> usize {
-    let at = at.min(text.len());
-    (0..=at).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
 /// A line as it is shown, and carets under a byte range of it (at least one). Both are cut around the

@@ -22,7 +22,6 @@ use crate::{
     selection::SeedMode,
     store::{
         agents::qwen::{QwenDirs, client_of, home::sanitise_cwd},
-        ledger::entry::Who,
         process,
         signals::{self, Cleanup},
         state::StateDir,
@@ -172,18 +171,12 @@ impl Place {
         let state = StateDir::open(self.dir.path().join("state"))?;
         let base = self.home.join(".qwen");
         let qwen = QwenDirs { home: base.clone(), runtime: base, notes: Vec::new() };
-        let who = Who {
-            user: process::user(),
-            host: process::hostname(),
-            pid: std::process::id(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
         let mut host = Host {
             state: &state,
             qwen: &qwen,
             clock: &Timestamp::now,
             new_id: &|| uuid::Uuid::new_v4().to_string(),
-            who,
+            who: process::who(),
             person: &mut Nobody,
             git_branch: &|_| None,
             note: &|_| {},

@@ -26,11 +26,7 @@ pub struct Seedable {
 impl Seedable {
     /// Where the chain ends early, which `--allow-gap` accepted.
     pub fn gaps(&self, t: &Transcript) -> Vec<GapIds> {
-        let ids = |g: &crate::topology::Gap| GapIds {
-            child_uuid: t.id(g.child),
-            missing_parent_uuid: t.id(g.missing),
-        };
-        self.chain.gaps.iter().map(ids).collect()
+        self.chain.gaps.iter().map(|gap| gap.ids(t)).collect()
     }
 }
 

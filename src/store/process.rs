@@ -5,6 +5,8 @@
 
 use std::fs;
 
+use super::ledger::entry::Who;
+
 /// What identifies this machine's run and the view it has of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -129,6 +131,16 @@ pub fn user() -> String {
     let uid = rustix::process::geteuid().as_raw();
     let passwd = fs::read("/etc/passwd").unwrap_or_default();
     entry_of(uid, &String::from_utf8_lossy(&passwd)).map_or_else(|| uid.to_string(), |(name, _)| name)
+}
+
+/// Who works here, as the ledger records it.
+pub fn who() -> Who {
+    Who {
+        user: user(),
+        host: hostname(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// The user's home by `/etc/passwd`, for where `HOME` is not set.

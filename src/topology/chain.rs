@@ -1,5 +1,6 @@
 //! The ordered chain of a leaf: what the resumed writer is seeded with.
 
+use super::GapIds;
 use crate::{
     record::RecordId,
     transcript::{Flags, IdIx, KeptIndex, Transcript},
@@ -12,6 +13,13 @@ pub struct Gap {
     pub child: IdIx,
     /// The parent it names.
     pub missing: IdIx,
+}
+
+impl Gap {
+    /// The same by ids.
+    pub fn ids(self, t: &Transcript) -> GapIds {
+        GapIds { child_uuid: t.id(self.child), missing_parent_uuid: t.id(self.missing) }
+    }
 }
 
 /// The uuids from a root to a leaf.

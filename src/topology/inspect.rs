@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{
-    Branch, ClientPick, GapIds, Inspection, ListMode, Lists, RewindRef, SnapshotInfo, diagnostic, interleave,
+    Branch, ClientPick, Inspection, ListMode, Lists, RewindRef, SnapshotInfo, diagnostic, interleave,
     leaves::Leaves,
     nodes::{MISSING, NONE, Node, Nodes},
     rewind::{ChainRewinds, Rewinds, classify},
@@ -256,7 +256,7 @@ fn client_pick(tree: &Tree<'_>, simulated: Simulated) -> Option<ClientPick> {
         rule: r.rule,
         client_version: r.version,
         records: r.history.len() as u64,
-        gap: r.gap.map(|g| GapIds { child_uuid: t.id(g.child), missing_parent_uuid: t.id(g.missing) }),
+        gap: r.gap.map(|gap| gap.ids(t)),
         pinned: r.pinned,
         sdk_leaf_uuid: r
             .unpinned

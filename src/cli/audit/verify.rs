@@ -10,7 +10,7 @@ use crate::{
     cli::{
         args::{AuditVerifyArgs, Global},
         output::{self, Paint},
-        text::clean,
+        text::{clean, counted},
     },
     refusal::{Error, Result},
     store::ledger::{Finding, Heads, verify},
@@ -73,7 +73,7 @@ fn page(d: &Document, paint: Paint) -> String {
     };
     lines(paint.bold_red("finding"), &d.findings);
     lines(paint.bold_cyan("note"), &d.notes);
-    let counted = |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let counted = |n: usize, one: &str, many: &str| counted(n as u64, one, many);
     let _ = writeln!(
         out,
         "{} in {}: {}, {}",

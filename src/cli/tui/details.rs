@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{agents::Aside, doc::Doc, page::Row, words};
 use crate::{
-    cli::text::{clean, width},
+    cli::text::{beginning, clean, width},
     dialect::{Part, View},
     record::{RecordId, RecordKind},
     transcript::Record,
@@ -152,8 +152,7 @@ fn pretty(input: &str) -> String {
 fn lines(text: &str, begin: &str, kind: fn(String) -> Line, room: &mut usize, out: &mut Vec<Line>) {
     let mut begin = begin;
     for line in text.lines() {
-        let line =
-            &line[..(0..=line.len().min(*room)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0)];
+        let line = beginning(line, *room);
         *room -= line.len().max(1).min(*room);
         out.push(kind(format!("{begin}{line}")));
         begin = "";

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::cli::{
     prompt,
-    text::{clean, fit, width},
+    text::{clean, counted, fit, session_name, width},
 };
 
 /// With fewer rows the tree has all of them.
@@ -151,16 +151,12 @@ fn line(frame: &mut Frame<'_>, area: Rect, y: u16, line: &TextLine<'_>) {
 fn header(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
     let columns = usize::from(area.width);
     let place = format!("{}/{}", app.at + 1, app.page.rows().len());
-    let branches = app.doc.inspection.branches.len();
-    let branches = if branches == 1 { "1 branch".to_owned() } else { format!("{branches} branches") };
-    let session = match app.doc.inspection.session_id.as_str() {
-        "" => "session without an id",
-        id => id,
-    };
-    let records = app.doc.transcript().records.len();
+    let branches = counted(app.doc.inspection.branches.len() as u64, "branch", "branches");
+    let session = session_name(&app.doc.inspection.session_id);
+    let records = counted(app.doc.transcript().records.len() as u64, "record", "records");
     let agent = app.doc.inspection.agent;
     let room = columns.saturating_sub(width(&place) + 1);
-    let long = format!("{session}  {agent}, {branches}, {records} records");
+    let long = format!("{session}  {agent}, {branches}, {records}");
     let short = format!("{}  {agent}, {branches}", prompt::fit_id(session));
     let left = if width(&long) <= room { long } else { fit(&short, room) };
     let gap = " ".repeat(columns.saturating_sub(width(&left) + width(&place)));

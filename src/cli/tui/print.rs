@@ -13,7 +13,7 @@ use super::{
 use crate::{
     cli::{
         output::Paint,
-        text::{clean, fit, pad, width},
+        text::{clean, counted, fit, pad, session_name, width},
     },
     record::{Agent, RecordId},
 };
@@ -47,14 +47,9 @@ pub fn page(doc: &Doc, columns: usize, paint: Paint) -> io::Result<String> {
 }
 
 fn heading(doc: &Doc, columns: usize, paint: Paint) -> String {
-    let session = match doc.inspection.session_id.as_str() {
-        "" => "session without an id",
-        id => id,
-    };
-    let branches = doc.inspection.branches.len();
-    let branches = if branches == 1 { "1 branch".to_owned() } else { format!("{branches} branches") };
-    let records = doc.transcript().records.len();
-    let records = if records == 1 { "1 record".to_owned() } else { format!("{records} records") };
+    let session = session_name(&doc.inspection.session_id);
+    let branches = counted(doc.inspection.branches.len() as u64, "branch", "branches");
+    let records = counted(doc.transcript().records.len() as u64, "record", "records");
     let head = fit(&format!("{session} ({})", doc.inspection.agent), columns);
     format!("{}\n{}\n", paint.bold(&head), fit(&format!("{branches}, {records}"), columns))
 }

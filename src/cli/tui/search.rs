@@ -8,6 +8,7 @@ use nucleo_matcher::{
 };
 
 use super::{doc::Doc, outline::ItemIx, page::Row, words};
+use crate::cli::text::beginning;
 
 /// So many bytes of what items say are kept to be searched, all in all.
 const KEPT: usize = 32 * 1024 * 1024;
@@ -79,8 +80,7 @@ impl Search {
             let item = self.scanned as ItemIx;
             if self.index.len() == self.scanned {
                 let text = words::text(doc, Row::of(item)).map(|(_, text)| text).unwrap_or_default();
-                let end = (0..=searched.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-                self.index.push(text[..end.unwrap_or(0)].into());
+                self.index.push(beginning(&text, searched).into());
             }
             let text = Utf32Str::new(&self.index[self.scanned], &mut chars);
             if let Some(score) = self.pattern.score(text, &mut self.matcher) {

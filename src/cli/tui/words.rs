@@ -11,7 +11,7 @@ use super::{
     page::Row,
 };
 use crate::{
-    cli::text::{clean, width},
+    cli::text::{self, clean, width},
     dialect::{Part, View},
     record::RecordKind,
     store::agents::claude::Subagent,
@@ -323,8 +323,7 @@ fn named(name: &str) -> &str {
 
 /// As much of a text as a preview can need.
 fn beginning(text: &str) -> &str {
-    let end = (0..=SCANNED.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
-    &text[..end.unwrap_or(0)]
+    text::beginning(text, SCANNED)
 }
 
 /// Names and how often each came, in the order in which they came first.
