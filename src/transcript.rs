@@ -9,12 +9,14 @@ use serde::Serialize;
 
 use crate::record::{RecordId, RecordKind};
 
+mod digest;
 mod ids;
 pub mod kept;
 mod pieces;
 pub mod rounds;
 pub mod units;
 
+pub use digest::PrefixDigest;
 pub use ids::{IdIx, IdTable};
 pub use kept::{KeptIndex, KeptNote, KeptRecords};
 pub use pieces::Pieces;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::{
     record::RecordId,
     refusal::{Code, Refusal, Result},
-    transcript::Source,
+    transcript::{PrefixDigest, Source},
 };
 
 mod anchor;
@@ -266,17 +266,10 @@ fn refused(turn: &Turn, code: Code) -> Refusal {
 /// BLAKE3 (bare hex) of the first bytes of a source, for several lengths at once.
 fn prefix_digests(source: &dyn Source, ends: impl Iterator<Item = u64>) -> io::Result<BTreeMap<u64, String>> {
     let mut digests: BTreeMap<u64, String> = ends.map(|end| (end, String::new())).collect();
-    let mut hasher = blake3::Hasher::new();
-    let mut chunk = vec![0; 256 * 1024];
-    let mut at = 0;
+    let mut rolling = PrefixDigest::default();
     for (&end, digest) in &mut digests {
-        while at < end {
-            let n = (end - at).min(chunk.len() as u64) as usize;
-            source.read_exact_at(at, &mut chunk[..n])?;
-            hasher.update(&chunk[..n]);
-            at += n as u64;
-        }
-        *digest = hasher.finalize().to_hex().to_string();
+        rolling.carry_on(source, end)?;
+        *digest = rolling.hex();
     }
     Ok(digests)
 }

@@ -12,7 +12,7 @@ use crate::{
     refusal::{Error, Result},
     store::{file::FileSource, ledger::entry::Body, then::open_then},
     topology::{self, Chain, Inspection, build_ordered_uuid_chain},
-    transcript::{Source, Transcript},
+    transcript::{PrefixDigest, Source, Transcript},
 };
 
 /// The digests of a transcript's beginnings.
@@ -33,17 +33,10 @@ impl Evidence {
             return Ok(Some(Evidence { agent, file, digests: BTreeMap::new() }));
         }
         let mut digests = BTreeMap::new();
-        let mut hasher = blake3::Hasher::new();
-        let mut chunk = vec![0; 256 << 10];
-        let mut at = 0;
+        let mut rolling = PrefixDigest::default();
         for &length in lengths.iter().filter(|l| **l <= source.len()) {
-            while at < length {
-                let n = (length - at).min(chunk.len() as u64) as usize;
-                source.read_exact_at(at, &mut chunk[..n]).map_err(Error::io("read", path))?;
-                hasher.update(&chunk[..n]);
-                at += n as u64;
-            }
-            digests.insert(length, format!("blake3:{}", hasher.finalize().to_hex()));
+            rolling.carry_on(&source, length).map_err(Error::io("read", path))?;
+            digests.insert(length, rolling.stated());
         }
         Ok(Some(Evidence { agent, file, digests }))
     }

@@ -16,7 +16,7 @@ use crate::{
         operations::{self, Claim},
     },
     topology::Inspection,
-    transcript::{Flags, Record, Source, Transcript},
+    transcript::{Flags, PrefixDigest, Record, Source, Transcript},
 };
 
 /// `blake3:<hex>` of the first `bytes` bytes; none if there are not so many.
@@ -24,16 +24,7 @@ pub(super) fn prefix_digest(source: &dyn Source, bytes: u64) -> io::Result<Optio
     if source.len() < bytes {
         return Ok(None);
     }
-    let mut hasher = blake3::Hasher::new();
-    let mut chunk = vec![0; 256 * 1024];
-    let mut at = 0;
-    while at < bytes {
-        let n = (bytes - at).min(chunk.len() as u64) as usize;
-        source.read_exact_at(at, &mut chunk[..n])?;
-        hasher.update(&chunk[..n]);
-        at += n as u64;
-    }
-    Ok(Some(format!("blake3:{}", hasher.finalize().to_hex())))
+    Ok(Some(PrefixDigest::of(source, bytes)?.stated()))
 }
 
 /// Claims the operation id for this request and this session's ledger.

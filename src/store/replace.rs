@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     refusal::{Error, Fault, Result},
-    transcript::Source,
+    transcript::{PrefixDigest, Source},
 };
 
 const BLOCK: usize = 256 << 10;
@@ -28,19 +28,6 @@ pub fn backup_path(path: &Path, time: &str) -> PathBuf {
     let with = |suffix: &str| path.with_file_name(format!("{name}.bak.{time}{suffix}"));
     let free = (1u32..).map(|n| if n == 1 { with("") } else { with(&format!(".{n}")) });
     free.into_iter().find(|p| !exists(p)).expect("BUG: not all names are taken")
-}
-
-/// `blake3:<hex>` of all bytes of a source.
-///
-/// # Errors
-/// What the source reports.
-pub fn digest(content: &dyn Source) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    each_block(content, &mut |block| {
-        hasher.update(block);
-        Ok(())
-    })?;
-    Ok(format!("blake3:{}", hasher.finalize().to_hex()))
 }
 
 fn each_block(content: &dyn Source, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
@@ -85,7 +72,7 @@ pub fn stage(
     .map_err(Error::io("write", temporary))?;
     staged.finish()?;
     let there = FileSource::open(temporary)?;
-    if digest(&there).map_err(Error::io("read", temporary))? != expected {
+    if PrefixDigest::of(&there, there.len()).map_err(Error::io("read", temporary))?.stated() != expected {
         let other = io::Error::new(io::ErrorKind::InvalidData, "what was written is not what was to be");
         return Err(Fault::io("write", temporary, other).into());
     }
@@ -164,12 +151,11 @@ fn rescue(old: &FileSource, now: u64, backup: &Path) -> Result<String> {
 /// # Errors
 /// `io`, `unsafe-path`.
 pub fn begins_with(path: &Path, bytes: u64, expected: &str) -> Result<bool> {
-    let mut source = FileSource::open(path)?;
-    if Source::len(&source) < bytes {
+    let source = FileSource::open(path)?;
+    if source.len() < bytes {
         return Ok(false);
     }
-    source.truncate_to(bytes);
-    Ok(digest(&source).map_err(Error::io("read", path))? == expected)
+    Ok(PrefixDigest::of(&source, bytes).map_err(Error::io("read", path))?.stated() == expected)
 }
 
 /// Whether a file is exactly these bytes. False if it is not there.

@@ -22,7 +22,7 @@ use crate::{
     dialect::{self, Dialect},
     record::Agent,
     refusal::{Code, Error, Fault, Refusal, Result},
-    transcript::{Source, Transcript},
+    transcript::{PrefixDigest, Source, Transcript},
 };
 
 /// How long a file must have been left alone before its times prove that it was not changed: file systems keep times
@@ -225,7 +225,7 @@ impl Snapshot {
             parts,
             path: path.to_owned(),
             bytes,
-            digest: digest.map(|d| format!("blake3:{}", d.to_hex())),
+            digest,
             device,
             inode,
             mtime: opened.modified.and_then(|t| Timestamp::try_from(t).ok()).unwrap_or(Timestamp::UNIX_EPOCH),
@@ -273,8 +273,8 @@ impl Snapshot {
         let before = self.look(growth)?;
         if !(self.settled && before == self.opened) {
             let expected = self.digest.as_ref().expect("BUG: a snapshot without a digest is only read from");
-            let found = digest_of(&self.source, self.bytes).map_err(|e| read_error(&self.path, e))?;
-            if *expected != format!("blake3:{}", found.to_hex()) {
+            let found = PrefixDigest::of(&self.source, self.bytes).map_err(|e| read_error(&self.path, e))?;
+            if *expected != found.stated() {
                 return Err(self.changed("was rewritten", before.len));
             }
         }
@@ -369,39 +369,10 @@ fn part_refs(source: &FileSource) -> Result<Vec<PartRef>> {
     parts.map(part).collect()
 }
 
-const BLOCK: usize = 256 * 1024;
-
-/// BLAKE3 of the first bytes.
-pub(super) fn digest_of(source: &dyn Source, bytes: u64) -> io::Result<blake3::Hash> {
-    let mut rolling = Rolling::default();
-    rolling.catch_up(source, bytes)?;
-    Ok(rolling.hasher.finalize())
-}
-
-/// A digest of the first `next` bytes.
-#[derive(Default)]
-struct Rolling {
-    hasher: blake3::Hasher,
-    next: u64,
-}
-
-impl Rolling {
-    fn catch_up(&mut self, source: &dyn Source, end: u64) -> io::Result<()> {
-        let mut buf = vec![0; BLOCK.min(usize::try_from(end.saturating_sub(self.next)).unwrap_or(BLOCK))];
-        while self.next < end {
-            let n = buf.len().min(usize::try_from(end - self.next).unwrap_or(BLOCK));
-            source.read_exact_at(self.next, &mut buf[..n])?;
-            self.hasher.update(&buf[..n]);
-            self.next += n as u64;
-        }
-        Ok(())
-    }
-}
-
 /// Passes reads through and digests what the reader says it has passed, so that a file is read only once.
 struct Tee<'a> {
     source: &'a FileSource,
-    rolling: Option<Mutex<Rolling>>,
+    rolling: Option<Mutex<PrefixDigest>>,
     /// Counts the bytes that were read.
     watched: Option<&'a AtomicU64>,
 }
@@ -412,12 +383,12 @@ impl<'a> Tee<'a> {
     }
 
     /// The digest of the first `bytes` bytes.
-    fn finish(self, bytes: u64) -> io::Result<Option<blake3::Hash>> {
+    fn finish(self, bytes: u64) -> io::Result<Option<String>> {
         let Some(rolling) = self.rolling else { return Ok(None) };
         let mut rolling = rolling.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        assert!(rolling.next <= bytes, "BUG: bytes behind the snapshot were taken for a part of it");
-        rolling.catch_up(self.source, bytes)?;
-        Ok(Some(rolling.hasher.finalize()))
+        assert!(rolling.end() <= bytes, "BUG: bytes behind the snapshot were taken for a part of it");
+        rolling.carry_on(self.source, bytes)?;
+        Ok(Some(rolling.stated()))
     }
 }
 
@@ -438,9 +409,8 @@ impl Source for Tee<'_> {
         let Some(rolling) = &self.rolling else { return };
         let mut rolling = rolling.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // What was left out is read again here; an error comes up again in `finish`.
-        if rolling.next == offset || rolling.catch_up(self.source, offset).is_ok() {
-            rolling.hasher.update(bytes);
-            rolling.next += bytes.len() as u64;
+        if rolling.end() == offset || rolling.carry_on(self.source, offset).is_ok() {
+            rolling.update(bytes);
         }
     }
 }

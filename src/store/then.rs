@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{agents::reasonix, file::FileSource, ledger::entry::SnapshotRef, snapshot::digest_of};
+use super::{agents::reasonix, file::FileSource, ledger::entry::SnapshotRef};
 use crate::{
     refusal::{Error, Result},
-    transcript::Source,
+    transcript::{PrefixDigest, Source},
 };
 
 /// The bytes that a snapshot was taken of; none if they are not there any more. What was appended since is left out: of a
@@ -23,6 +23,6 @@ pub fn open_then(path: &Path, snapshot: &SnapshotRef) -> Result<Option<FileSourc
     };
     let Some(mut source) = source.filter(|s| s.len() >= snapshot.bytes) else { return Ok(None) };
     source.truncate_to(snapshot.bytes);
-    let digest = digest_of(&source, snapshot.bytes).map_err(Error::io("read", path))?;
-    Ok((format!("blake3:{}", digest.to_hex()) == snapshot.digest).then_some(source))
+    let digest = PrefixDigest::of(&source, snapshot.bytes).map_err(Error::io("read", path))?;
+    Ok((digest.stated() == snapshot.digest).then_some(source))
 }

@@ -12,7 +12,7 @@ use crate::{
         replace,
         snapshot::Snapshot,
     },
-    transcript::Source,
+    transcript::{PrefixDigest, Source},
 };
 
 use super::begin::Call;
@@ -46,8 +46,8 @@ pub(super) fn whole(snapshot: &Snapshot) -> Result<FileSource> {
 
 /// What a source holds, by length and digest.
 pub(super) fn content_of(source: &dyn Source, path: &Path) -> Result<Content> {
-    let digest = replace::digest(source).map_err(Error::io("read", path))?;
-    Ok(Content { bytes: source.len(), digest })
+    let digest = PrefixDigest::of(source, source.len()).map_err(Error::io("read", path))?;
+    Ok(Content { bytes: source.len(), digest: digest.stated() })
 }
 
 /// Puts a plan together.

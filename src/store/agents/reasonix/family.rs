@@ -16,7 +16,7 @@ use crate::{
     },
     refusal::{Error, Fault, FaultCode, Result},
     store::{atomic, file::FileSource},
-    transcript::Source,
+    transcript::{PrefixDigest, Source},
 };
 
 /// Which sessions a source shows.
@@ -185,16 +185,8 @@ impl PartFile {
 
     /// `blake3:<hex>` of its bytes up to the last complete commit.
     pub(crate) fn digest(&self) -> Result<String> {
-        let mut hasher = blake3::Hasher::new();
-        let mut chunk = vec![0; 256 * 1024];
-        let mut at = 0;
-        while at < self.log.len() {
-            let n = (self.log.len() - at).min(chunk.len() as u64) as usize;
-            self.log.read_exact_at(at, &mut chunk[..n]).map_err(Error::io("read", self.log.path()))?;
-            hasher.update(&chunk[..n]);
-            at += n as u64;
-        }
-        Ok(format!("blake3:{}", hasher.finalize().to_hex()))
+        let digest = PrefixDigest::of(&self.log, self.log.len());
+        Ok(digest.map_err(Error::io("read", self.log.path()))?.stated())
     }
 }
 
