@@ -69,7 +69,7 @@ pub(super) fn publish(
     let mut parent = ReasonixSession::open(&snapshot.path.with_file_name(child.leaf.as_str()))?;
     let part = snapshot.parts.iter().find(|p| p.session_id == parent.id);
     parent.log.truncate_to(part.expect("BUG: a leaf is the end of a part of the snapshot").bytes);
-    let through = parent.project()?.0.last_seq();
+    let through = parent.project()?.last_seq();
     let mut grew = false;
     let published = publish_child(&parent, &child.record.session_id, through, now, |made| {
         grew = confirm(made)?;

@@ -21,18 +21,13 @@ pub fn targets(dialect: &dyn Dialect, snapshot: &Snapshot) -> Result<Targets> {
     if dialect.agent() == Agent::Reasonix {
         return of_session(&snapshot.path);
     }
-    let read = Error::io("read", &snapshot.path);
-    let turns = match dialect.turns(t, snapshot) {
-        Ok(turns) => turns,
-        Err(e) => return Err(read(e)),
-    };
+    let turns = dialect.turns(t, snapshot).map_err(Error::io("read", &snapshot.path))?;
     Targets::of(turns, &session_key(t, &snapshot.path), snapshot).map_err(Error::io("read", &snapshot.path))
 }
 
 /// Those of a Reasonix session: of its own log alone, whose bytes they are bound to. What is related to it has its own.
 fn of_session(path: &Path) -> Result<Targets> {
     let session = ReasonixSession::open(path)?;
-    let (projection, _) = session.project()?;
-    let turns = turns_of(&projection, &session.id);
+    let turns = turns_of(&session.project()?, &session.id);
     Targets::of(turns, &session.id, &session.log).map_err(Error::io("read", session.log.path()))
 }

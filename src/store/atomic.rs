@@ -39,11 +39,7 @@ impl Staged {
     /// `io`, also if the name is taken.
     pub fn create(dir: &Path, name: &str) -> Result<Staged> {
         let path = dir.join(name);
-        let mut options = OpenOptions::new();
-        options.write(true).read(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).map_err(Error::io("create", &path))?;
+        let file = create_new(&path)?;
         Ok(Staged { dir: dir.to_owned(), path, file })
     }
 
@@ -228,6 +224,29 @@ pub fn append_once(file: &File, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut fault = Fault::io("append to", path, short);
     fault.detail["written"] = json!(written);
     Err(fault.into())
+}
+
+/// Creates a file with mode 0600 under a name that is free.
+///
+/// # Errors
+/// `io`, also if the name is taken.
+pub fn create_new(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).read(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map_err(Error::io("create", path))
+}
+
+/// Removes a folder of ours and all that is in it, if it is there.
+///
+/// # Errors
+/// `io`.
+pub fn remove_dir_if_there(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(e)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes a file of ours, if it is there.

@@ -14,7 +14,10 @@ use super::{
 use crate::{
     record::Agent,
     refusal::{Error, Result},
-    store::{atomic::sync_dir, faults},
+    store::{
+        atomic::{create_new, remove_dir_if_there, sync_dir},
+        faults,
+    },
 };
 
 /// The backups of one session.
@@ -137,11 +140,7 @@ fn copy(from: &Path, to: &Path) -> Result<Option<&'static str>> {
     if !meta.is_file() {
         return Ok(Some(IRREGULAR));
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut target = options.open(to).map_err(Error::io("create", to))?;
+    let mut target = create_new(to)?;
     io::copy(&mut source, &mut target)
         .and_then(|_| permissions(&target, &meta))
         .and_then(|()| target.sync_all())
@@ -165,9 +164,5 @@ fn permissions(_: &File, _: &fs::Metadata) -> io::Result<()> {
 /// # Errors
 /// `unsafe-path` for an id that is none; `io`.
 pub fn remove_backups(child: &Backups) -> Result<()> {
-    let folder = child.folder()?;
-    match fs::remove_dir_all(&folder) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &folder)(e)),
-        _ => Ok(()),
-    }
+    remove_dir_if_there(&child.folder()?)
 }

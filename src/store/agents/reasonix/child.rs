@@ -1,7 +1,7 @@
 //! A child: a new session folder in its parent's root, made beside its place, replayed, and published by one rename.
 
 use std::{
-    fs::{self, DirBuilder, File},
+    fs::{self, DirBuilder},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
@@ -97,10 +97,7 @@ pub fn publish_child(
 /// # Errors
 /// `io`.
 pub fn remove_staged(staged: &Path) -> Result<()> {
-    match fs::remove_dir_all(staged) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Fault::io("remove", staged, e).into()),
-        _ => Ok(()),
-    }
+    atomic::remove_dir_if_there(staged)
 }
 
 /// Whether a session begins with the commits of `parent` up to `through`, as a child of it does. It may have grown since.
@@ -152,7 +149,7 @@ impl Staged {
         let log_path = self.dir.join(LOG);
         let contents = parent.contents();
         let spec = ChildSpec { parent: &parent.id, child, through };
-        let mut out = BufWriter::with_capacity(256 * 1024, new_file(&log_path)?);
+        let mut out = BufWriter::with_capacity(256 * 1024, atomic::create_new(&log_path)?);
         let log = child::write(&parent.log, &contents, &spec, &mut out)
             .map_err(|t| t.into_error(parent.log.path()))?;
         faults::point("reasonix-log-written").map_err(Error::io("write", &log_path))?;
@@ -186,16 +183,8 @@ fn new_folder(path: &Path) -> Result<()> {
     builder.create(path).map_err(Error::io("create", path))
 }
 
-fn new_file(path: &Path) -> Result<File> {
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map_err(Error::io("create", path))
-}
-
 fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = new_file(path)?;
+    let mut file = atomic::create_new(path)?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", path))
 }
 
@@ -230,7 +219,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let source = FileSource::open_file(from)?;
-    let mut file = new_file(to)?;
+    let mut file = atomic::create_new(to)?;
     io::copy(&mut source.file(), &mut file).map_err(Error::io("copy", from))?;
     file.sync_all().map_err(Error::io("sync", to))
 }

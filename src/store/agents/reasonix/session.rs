@@ -102,17 +102,17 @@ impl ReasonixSession {
         DiskContents::of_root(self.root())
     }
 
-    /// The state at the end of its last complete commit, and where that is, in bytes.
+    /// The state at the end of its last complete commit.
     ///
     /// # Errors
     /// The fault `damaged` with file, offset and reason; `unsupported-version`; `io`.
-    pub fn project(&self) -> Result<(Projection, u64)> {
+    pub fn project(&self) -> Result<Projection> {
         let contents = self.contents();
         let mut commits = Commits::new(&self.log, &contents);
         let mut projection = Projection::default();
         while let Some(commit) = commits.next_commit().map_err(|t| t.into_error(self.log.path()))? {
             projection.apply(&commit);
         }
-        Ok((projection, commits.end()))
+        Ok(projection)
     }
 }
