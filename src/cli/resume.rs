@@ -272,7 +272,7 @@ fn run_command(
     let mut lease: Lease = lease.map_err(kept)?;
     let waiting = Waiting::start(&scratch, &unique[..16], &command, cwd).map_err(kept)?;
     let forwarding = signals::forward_to(waiting.pid());
-    let point = |name| faults::point(name).map_err(Error::io("use", &resumed.session.path));
+    let point = |name| faults::at(name, &resumed.session.path);
     point("command-waiting")?;
     lease.set_command(waiting.pid(), waiting.name())?;
     point("command-named")?;

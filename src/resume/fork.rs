@@ -11,7 +11,7 @@ mod child;
 mod found;
 mod operation;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::{
     dialect::Client,
     record::{Agent, RecordId},
     refusal::{Code, Error, Refusal, Result},
-    resume::{Host, Target, pending, resume_command},
+    resume::{Host, Target, operation::in_flight, pending, resume_command},
     store::{
         faults,
         ledger::{
@@ -112,7 +112,7 @@ pub fn fork(request: &ForkRequest, host: &Host<'_>) -> Result<Forked> {
         operations::validate_operation_id(id)?;
         return match operation::take(request, host, id, None)? {
             Taken::Answer(forked) => Ok(*forked),
-            Taken::UsedUp => Err(operation::in_flight(id)),
+            Taken::UsedUp => Err(in_flight(id)),
         };
     }
     let found = found::find(request)?;
@@ -120,7 +120,7 @@ pub fn fork(request: &ForkRequest, host: &Host<'_>) -> Result<Forked> {
         let id = (host.new_id)();
         return match operation::take(request, host, &id, Some(&found))? {
             Taken::Answer(forked) => Ok(*forked),
-            Taken::UsedUp => Err(operation::in_flight(&id)),
+            Taken::UsedUp => Err(in_flight(&id)),
         };
     }
     for id in operation::unacknowledged(request, host, &found)? {
@@ -188,7 +188,7 @@ fn perform(
     let body = planned.body(host, operation_id, digest, found);
     ledger.append(body.clone(), host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
-    fault("pending", path)?;
+    faults::at("pending", path)?;
     let made = match planned.publish(request, host, operation_id) {
         Ok(made) => made,
         Err(error) => {
@@ -198,7 +198,7 @@ fn perform(
             return Err(error);
         }
     };
-    fault("seeded", path)?;
+    faults::at("seeded", path)?;
     let forked = Forked {
         bytes: made.bytes,
         warnings: made.warnings,
@@ -208,12 +208,8 @@ fn perform(
     done.result = Some(serde_json::to_value(&forked).expect("BUG: an answer is always JSON"));
     ledger.append(done, host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
-    fault("completed", path)?;
+    faults::at("completed", path)?;
     Ok(forked)
-}
-
-fn fault(point: &'static str, path: &Path) -> Result<()> {
-    faults::point(point).map_err(Error::io("use", path))
 }
 
 /// For a retry of an operation that recovery abandoned.

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     dialect,
     record::RecordId,
-    refusal::{Code, Fault, FaultCode, Refusal, Result},
+    refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{Answer, Host, Request, Selector},
     selection::SeedMode,
     store::{
@@ -82,15 +82,25 @@ pub(super) fn begin(request: &Request, host: &Host<'_>) -> Result<Operation> {
         && !matches!(earlier, Earlier::Nothing)
         && (claim.request_digest != request_digest || matches!(earlier, Earlier::Foreign))
     {
-        return Err(Refusal::new(
-            Code::OperationConflict,
-            format!("operation id `{id}` was used for another request"),
-        )
-        .hint("give a new operation id; `offshoot audit show` tells what this one did")
-        .detail(json!({"operationId": id, "transcript": claim.transcript}))
-        .into());
+        return Err(conflict(&id, &claim));
     }
     Ok(Operation { id, request_digest, lock: Some(lock), earlier })
+}
+
+/// The refusal of an id that something else was done under.
+pub(super) fn conflict(id: &str, claim: &Claim) -> Error {
+    Refusal::new(Code::OperationConflict, format!("operation id `{id}` was used for another request"))
+        .hint("give a new operation id; `offshoot audit show` tells what this one did")
+        .detail(json!({"operationId": id, "transcript": claim.transcript}))
+        .into()
+}
+
+/// The refusal of an operation that neither this call nor another one could bring to its end.
+pub(super) fn in_flight(id: &str) -> Error {
+    Refusal::new(Code::OperationInFlight, format!("operation `{id}` could not be settled yet"))
+        .hint("`offshoot recover` says what stands in the way")
+        .detail(json!({"operationId": id}))
+        .into()
 }
 
 fn look_back(host: &Host<'_>, id: &str, claim: Claim) -> Result<(Earlier, Option<RecordId>)> {

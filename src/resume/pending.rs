@@ -8,9 +8,10 @@ use crate::{
     refusal::{Refusal, Result},
     resume::{Answer, Host, operation::Operation, pipeline::Decided, seed::Plan},
     store::{
+        faults,
         ledger::{
             Ledger,
-            entry::{Body, OfferedLeaf, Reason, SnapshotRef, State, VerdictRecord},
+            entry::{Body, OfferedLeaf, Reason, State, VerdictRecord},
             keep_policy, offered_for,
         },
         operations::{self, Claim},
@@ -43,8 +44,7 @@ pub(super) fn claim(
         transcript: decided.session.snapshot.path.display().to_string(),
     };
     make_claim(host, &claim)?;
-    crate::store::faults::point("claimed")
-        .map_err(crate::refusal::Error::io("use", &decided.session.snapshot.path))
+    faults::at("claimed", &decided.session.snapshot.path)
 }
 
 /// Claims an operation id. A claim that is there belongs to an operation that counts as never made, or is ours already.
@@ -72,12 +72,7 @@ pub(super) fn body(host: &Host<'_>, operation: &Operation, decided: &Decided, pl
         request_digest: operation.request_digest.clone(),
         state: State::Pending,
         transcript: session.snapshot.path.display().to_string(),
-        snapshot: Some(SnapshotRef {
-            bytes: session.snapshot.bytes,
-            digest: session.snapshot.digest.clone().expect("BUG: a snapshot under a lease has a digest"),
-            records: session.snapshot.transcript.records.len() as u64,
-            parts: session.snapshot.parts.clone(),
-        }),
+        snapshot: Some(session.snapshot.identity()),
         offered: Some(offered_for(&session.context.read, offered)),
         verdict: Some(VerdictRecord {
             leaf_uuid: choice.leaf.clone(),
@@ -147,7 +142,7 @@ pub(super) fn abandon(
     body.reason = Some(Reason { code: refusal.code.as_str().to_owned(), message: refusal.message.clone() });
     ledger.append(body, host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
-    crate::store::faults::point("abandoned").map_err(crate::refusal::Error::io("use", ledger.path()))?;
+    faults::at("abandoned", ledger.path())?;
     operations::release_claim(host.state.root(), operation_id)
 }
 

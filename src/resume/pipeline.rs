@@ -78,12 +78,7 @@ pub fn resume(request: &Request, host: &mut Host<'_>) -> Result<Resumed> {
             let decided = decide_again(request, host, *recorded)?;
             perform(request, host, operation, decided)
         }
-        Earlier::Pending(_) | Earlier::Foreign => Err(Refusal::new(
-            Code::OperationInFlight,
-            format!("operation `{}` could not be settled yet", operation.id),
-        )
-        .hint("`offshoot recover` says what stands in the way")
-        .into()),
+        Earlier::Pending(_) | Earlier::Foreign => Err(operation::in_flight(&operation.id)),
         Earlier::Nothing => {
             let decided = decide(request, host)?;
             perform(request, host, operation, decided)
@@ -131,14 +126,14 @@ pub(super) fn open(target: &Target, request: &Request, host: &Host<'_>) -> Resul
     let options = LeaseOptions { state: host.state, wait: request.wait, purpose: "resume", now: host.now() };
     let lease = Lease::acquire(&target.path, &options)?;
     lease.notes().iter().for_each(|note| host.note(note));
-    faults::point("leased").map_err(Error::io("use", &target.path))?;
+    faults::at("leased", &target.path)?;
     if !request.dry_run {
         settle::settle_under(host, target, &lease)?;
     }
     let dialect = dialect::of(target.agent);
     let snapshot = lease.snapshot(dialect)?;
     let (inspection, context) = inspect(target, &snapshot, request, host)?;
-    faults::point("inspected").map_err(Error::io("use", &target.path))?;
+    faults::at("inspected", &target.path)?;
     Ok(Session { target: target.clone(), lease, snapshot, inspection, context })
 }
 
@@ -348,7 +343,7 @@ pub(super) fn perform(
     let ledger = &decided.session.context.ledger;
     ledger.append(body.clone(), host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
-    fault("pending", &decided)?;
+    faults::at("pending", &decided.session.snapshot.path)?;
     let seeded = match seed::perform(request, host, &operation.id, &decided, &plan) {
         Ok(seeded) => seeded,
         Err(error) => {
@@ -358,16 +353,12 @@ pub(super) fn perform(
             return Err(error);
         }
     };
-    fault("seeded", &decided)?;
+    faults::at("seeded", &decided.session.snapshot.path)?;
     let result = answer_of(&operation.id, &decided, seeded.report.clone(), false);
     pending::complete(host, ledger, &body, &result)?;
-    fault("completed", &decided)?;
+    faults::at("completed", &decided.session.snapshot.path)?;
     fork::acknowledge_child(host, &decided.session.snapshot.path)?;
     finish(request, operation, decided, seeded.report.clone(), Some(seeded), false)
-}
-
-fn fault(point: &'static str, decided: &Decided) -> Result<()> {
-    faults::point(point).map_err(Error::io("use", &decided.session.snapshot.path))
 }
 
 fn answer_of(id: &str, decided: &Decided, seed: SeedReport, dry_run: bool) -> Answer {

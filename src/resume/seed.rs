@@ -441,12 +441,12 @@ impl Child<'_> {
         })
         .map_err(Error::io("write", staged.path()))?;
         staged.finish()?;
-        fault("fork-staged", path)?;
+        faults::at("fork-staged", path)?;
         let source = FileSource::open(staged.path())?;
         written.tail = self.confirm(&source, staged.path())?.tail.to_string();
         let copied = self.copy_sidecars(host, &written.backups)?;
         copied.notes.iter().for_each(|note| host.note(note));
-        fault("fork-backups", path)?;
+        faults::at("fork-backups", path)?;
         let published = (|| {
             let grew = check()?;
             match staged.publish(&format!("{child}.jsonl"))? {
@@ -521,7 +521,7 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
     let snapshot: &Snapshot = &decided.session.snapshot;
     let path: &PathBuf = &snapshot.path;
     let agent_lease = agent_lease_of(host, decided, plan)?;
-    fault("agent-leased", path)?;
+    faults::at("agent-leased", path)?;
     // From the last look to the confirmation no signal may give the agent's lock back.
     let _writing = signals::uninterrupted();
     let verify = || {
@@ -533,9 +533,9 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
     snapshot.check(Growth::Refuse)?;
     let mut appender = Appender::open(snapshot)?;
     if let Some(anchor) = &plan.record.anchor {
-        fault("in-place-checked", path)?;
+        faults::at("in-place-checked", path)?;
         appender.append(anchor.bytes.as_bytes(), &verify)?;
-        fault("in-place-appended", path)?;
+        faults::at("in-place-appended", path)?;
         let source = FileSource::open(path)?;
         let landed = chain::land(
             decided.session.dialect(),
@@ -553,8 +553,4 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
         return Err(Fault::new(FaultCode::Damaged, "an in-place plan without an anchor").into());
     }
     Ok(Seeded { report: report(plan, None, false), agent_lease, appender: Some(appender) })
-}
-
-fn fault(point: &'static str, path: &Path) -> Result<()> {
-    faults::point(point).map_err(Error::io("use", path))
 }

@@ -320,7 +320,7 @@ fn settle_cut(host: &Host<'_>, ledger: &Ledger, body: &Body) -> Result<Settled> 
         return close(host, ledger, body, Found::Nothing("its entry names no seed".to_owned()));
     };
     let found = forked(host, ledger.agent(), body, seed)?;
-    faults::point("settle-found").map_err(Error::io("use", Path::new(&body.transcript)))?;
+    faults::at("settle-found", Path::new(&body.transcript))?;
     close(host, ledger, body, found)
 }
 
@@ -343,7 +343,7 @@ fn settle(host: &Host<'_>, ledger: &Ledger, body: &Body, lease: &Lease) -> Resul
         SeedMode::Fork => forked(host, agent, body, seed)?,
         SeedMode::InPlace => in_place(host, agent, body, seed, lease)?,
     };
-    faults::point("settle-found").map_err(Error::io("use", lease.transcript()))?;
+    faults::at("settle-found", lease.transcript())?;
     close(host, ledger, body, found)
 }
 

@@ -71,7 +71,7 @@ impl ResumedWriter {
             start;
         // Before the first byte: the next owner must know that a torn line may be ours.
         lease.set_writer()?;
-        faults::point("writer-marked").map_err(Error::io("use", appender.path()))?;
+        faults::at("writer-marked", appender.path())?;
         Ok(ResumedWriter { lease, agent_lease, appender, agent, session_id, operation_id, parent, written })
     }
 

@@ -7,13 +7,15 @@
 use std::{
     fs,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
+
+use crate::refusal::{Error, Result};
 
 /// What happens at a point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,14 @@ static PLAN: OnceLock<(FaultPlan, AtomicU32)> = OnceLock::new();
 /// Arms the plan for the life of the process; only the first call counts.
 pub fn set(plan: FaultPlan) {
     PLAN.get_or_init(|| (plan, AtomicU32::new(0)));
+}
+
+/// [`point`] between two steps of work on `path`.
+///
+/// # Errors
+/// `io`, where the plan says so.
+pub fn at(name: &'static str, path: &Path) -> Result<()> {
+    point(name).map_err(Error::io("use", path))
 }
 
 /// A place where a crash test can stop the program.

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{
     agents::reasonix,
     file::{FileSource, identity},
-    ledger::entry::PartRef,
+    ledger::entry::{PartRef, SnapshotRef},
 };
 use crate::{
     dialect::{self, Dialect},
@@ -235,6 +235,19 @@ impl Snapshot {
             opened,
             settled,
         })
+    }
+
+    /// What the ledger knows it by.
+    ///
+    /// # Panics
+    /// If it was taken without digest: such a one is for reading only.
+    pub fn identity(&self) -> SnapshotRef {
+        SnapshotRef {
+            bytes: self.bytes,
+            digest: self.digest.clone().expect("BUG: a snapshot without a digest is only read from"),
+            records: self.transcript.records.len() as u64,
+            parts: self.parts.clone(),
+        }
     }
 
     /// The length of the file when it was opened, a torn last line included.

@@ -15,7 +15,7 @@ use crate::{
     selection::SeedMode,
     store::{
         file,
-        ledger::entry::{Body, SeedRecord, SnapshotRef, State},
+        ledger::entry::{Body, SeedRecord, State},
         snapshot::{Growth, Snapshot},
     },
 };
@@ -119,12 +119,7 @@ impl Planned {
     pub fn body(&self, host: &Host<'_>, operation_id: &str, digest: &str, found: &Found) -> Body {
         let mut body =
             pending::empty(operation_id, digest, State::Pending, &self.prefix.path.display().to_string());
-        body.snapshot = Some(SnapshotRef {
-            bytes: self.prefix.bytes,
-            digest: self.prefix.digest.clone().expect("BUG: a prefix is read with its digest"),
-            records: self.prefix.transcript.records.len() as u64,
-            parts: self.prefix.parts.clone(),
-        });
+        body.snapshot = Some(self.prefix.identity());
         body.cut = Some(found.cut.clone());
         body.who = Some(host.who.clone());
         body.seed = Some(self.record.clone());

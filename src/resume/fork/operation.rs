@@ -11,9 +11,13 @@ use super::{
 };
 use crate::{
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
-    resume::{Host, pending, settle as settling},
+    resume::{
+        Host,
+        operation::{conflict, in_flight},
+        pending, settle as settling,
+    },
     store::{
-        file,
+        faults, file,
         ledger::{
             Ledger, Selection,
             entry::{Body, CutRecord, State},
@@ -231,7 +235,7 @@ pub(super) fn claim(
     };
     pending::make_claim(host, &claim)?;
     operations::note_child(root, planned.child(), id)?;
-    super::fault("claimed", &request.target.path)
+    faults::at("claimed", &request.target.path)
 }
 
 /// See [`super::acknowledge`].
@@ -283,18 +287,4 @@ pub(in crate::resume) fn acknowledge_child(host: &Host<'_>, child: &Path) -> Res
     };
     let Some(claim) = operations::find_claim(root, &id)? else { return Ok(()) };
     record_acknowledgement(host, &claim).map(drop)
-}
-
-pub(super) fn in_flight(id: &str) -> Error {
-    Refusal::new(Code::OperationInFlight, format!("operation `{id}` could not be settled yet"))
-        .hint("`offshoot recover` says what stands in the way")
-        .detail(json!({"operationId": id}))
-        .into()
-}
-
-fn conflict(id: &str, claim: &Claim) -> Error {
-    Refusal::new(Code::OperationConflict, format!("operation id `{id}` was used for another request"))
-        .hint("give a new operation id; `offshoot audit show` tells what this one did")
-        .detail(json!({"operationId": id, "transcript": claim.transcript}))
-        .into()
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::{
     dialect,
     record::Agent,
-    refusal::{Code, Refusal, Result},
-    resume::{Host, Target, settle},
+    refusal::Result,
+    resume::{Host, Target, operation, settle},
     store::{
         ledger::{
             Ledger,
@@ -86,12 +84,7 @@ pub(super) fn begin(call: &Call<'_>, host: &Host<'_>) -> Result<Operation> {
         state = entry_of(host, id, &claim)?.and_then(|(_, state)| state);
     }
     let Some((state, recovered)) = state else {
-        return Err(Refusal::new(
-            Code::OperationInFlight,
-            format!("operation `{id}` could not be settled yet"),
-        )
-        .hint("`offshoot recover` says what stands in the way")
-        .into());
+        return Err(operation::in_flight(id));
     };
     if state == State::Abandoned && !recovered {
         // Closed by a refusal: a retry decides afresh.
@@ -102,13 +95,7 @@ pub(super) fn begin(call: &Call<'_>, host: &Host<'_>) -> Result<Operation> {
         call.record.is_some_and(|t| *full == t || (t.chars().count() >= 4 && full.starts_with(t)))
     };
     if call.digest(record.filter(typed).or(call.record)) != claim.request_digest {
-        return Err(Refusal::new(
-            Code::OperationConflict,
-            format!("operation id `{id}` was used for another request"),
-        )
-        .hint("give a new operation id; `offshoot audit show` tells what this one did")
-        .detail(json!({"operationId": id, "transcript": claim.transcript}))
-        .into());
+        return Err(operation::conflict(id, &claim));
     }
     let replace = body.replace.as_ref();
     match state {

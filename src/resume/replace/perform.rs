@@ -20,9 +20,9 @@ use crate::{
         lease::{Lease, LeaseOptions},
         ledger::{
             Ledger, Read,
-            entry::{Body, SnapshotRef, State},
+            entry::{Body, State},
         },
-        operations::{self, Claim, OperationLock},
+        operations::{Claim, OperationLock},
         replace, signals,
         snapshot::{Growth, Snapshot},
     },
@@ -65,7 +65,7 @@ pub(super) fn run(
         LeaseOptions { state: host.state, wait: call.wait, purpose: call.kind.name(), now: host.now() };
     let lease = Lease::acquire(path, &options)?;
     lease.notes().iter().for_each(|note| host.note(note));
-    fault("leased", path)?;
+    faults::at("leased", path)?;
     if !call.dry_run {
         settle::settle_under(host, call.target, &lease)?;
     }
@@ -106,7 +106,7 @@ pub(super) fn run(
     claim(host, call, &mut operation, &body, &ledger)?;
     ledger.append(body.clone(), host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
-    fault("pending", path)?;
+    faults::at("pending", path)?;
     let held = match put(host, &plan, &lease, &snapshot) {
         Ok(held) => held,
         Err(error) => {
@@ -116,17 +116,13 @@ pub(super) fn run(
             return Err(error);
         }
     };
-    fault("seeded", path)?;
+    faults::at("seeded", path)?;
     let done = Body { replace: body.replace.clone(), ..pending::later(&body, State::Replaced) };
     ledger.append(done, host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
-    fault("completed", path)?;
+    faults::at("completed", path)?;
     drop(held);
     Ok(answer)
-}
-
-fn fault(point: &'static str, path: &Path) -> Result<()> {
-    faults::point(point).map_err(Error::io("use", path))
 }
 
 fn body(
@@ -137,29 +133,12 @@ fn body(
     plan: &Plan,
     request_digest: String,
 ) -> Body {
+    let transcript = call.target.path.display().to_string();
     Body {
-        operation_id: operation_id.to_owned(),
-        request_digest,
-        state: State::Pending,
-        transcript: call.target.path.display().to_string(),
-        snapshot: Some(SnapshotRef {
-            bytes: snapshot.bytes,
-            digest: snapshot.digest.clone().expect("BUG: a snapshot under a lease has a digest"),
-            records: snapshot.transcript.records.len() as u64,
-            parts: Vec::new(),
-        }),
-        offered: None,
-        verdict: None,
-        client_pick: None,
+        snapshot: Some(snapshot.identity()),
         who: Some(host.who.clone()),
-        seed: None,
-        cut: None,
-        followed: Vec::new(),
         replace: Some(plan.record.clone()),
-        result: None,
-        reason: None,
-        observed: None,
-        recovered: None,
+        ..pending::empty(operation_id, &request_digest, State::Pending, &transcript)
     }
 }
 
@@ -183,12 +162,8 @@ fn claim(
         ledger: ledger.path().display().to_string(),
         transcript: body.transcript.clone(),
     };
-    // A claim that is there belongs to an operation that counts as never made, or is ours already.
-    match operations::claim(root, &operation.id, &claim)? {
-        operations::Claimed::New | operations::Claimed::Same => Ok(()),
-        operations::Claimed::Other(_) => operations::replace_claim(root, &operation.id, &claim),
-    }?;
-    fault("claimed", &call.target.path)
+    pending::make_claim(host, &claim)?;
+    faults::at("claimed", &call.target.path)
 }
 
 /// Backs the transcript up and puts the new bytes in its place. The agent's own lease is given back by dropping it.
@@ -196,7 +171,7 @@ fn put(host: &Host<'_>, plan: &Plan, lease: &Lease, snapshot: &Snapshot) -> Resu
     let (r, path) = (&plan.record, &snapshot.path);
     let version = snapshot.transcript.client_version.as_deref();
     let agent_lease = agent_lease(host, path, &r.agent_lock_owner, version)?;
-    fault("agent-leased", path)?;
+    faults::at("agent-leased", path)?;
     // From the last look to the rename no signal may give the agent's lock back.
     let _writing = signals::uninterrupted();
     let check = || {
@@ -216,16 +191,16 @@ fn put(host: &Host<'_>, plan: &Plan, lease: &Lease, snapshot: &Snapshot) -> Resu
         atomic::remove_if_there(left)?;
     }
     let staged = replace::stage(&plan.old, path, &for_backup, &r.old.digest, "backup-half")?;
-    fault("backup-staged", path)?;
+    faults::at("backup-staged", path)?;
     replace::publish_backup(staged, backup)?;
     let replaced = (|| {
-        fault("backed-up", path)?;
+        faults::at("backed-up", path)?;
         let content: &dyn Source = plan.content.as_ref();
         let mut staged = replace::stage(content, path, &for_new, &r.new.digest, "replace-half")?;
         replace::dress(&mut staged, plan.old.metadata())?;
-        fault("replace-staged", path)?;
+        faults::at("replace-staged", path)?;
         check()?;
-        fault("replace-checked", path)?;
+        faults::at("replace-checked", path)?;
         Ok(staged)
     })();
     let staged = match replaced {
@@ -237,6 +212,6 @@ fn put(host: &Host<'_>, plan: &Plan, lease: &Lease, snapshot: &Snapshot) -> Resu
         }
     };
     replace::put_in_place(staged, path, &plan.old, backup)?;
-    fault("replaced", path)?;
+    faults::at("replaced", path)?;
     Ok(agent_lease)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::{
-    refusal::{Error, Result},
+    refusal::Result,
     resume::{Host, pending, settle::Settled},
     store::{
         atomic, faults,
@@ -38,7 +38,7 @@ pub(in crate::resume) fn settle(
         // Its name may not be durable yet: whoever renamed it was stopped before it could say so.
         atomic::sync_dir(path.parent().expect("BUG: a canonical file has a parent"))?;
     }
-    faults::point("settle-found").map_err(Error::io("use", path))?;
+    faults::at("settle-found", path)?;
     let mut done = pending::later(body, if made { State::Replaced } else { State::Abandoned });
     done.recovered = Some(true);
     if made {

@@ -69,7 +69,7 @@ pub fn publish_child(
     }
     let staged = Staged::new(root, child)?;
     let commits = staged.write(parent, child, through, now)?;
-    faults::point("reasonix-staged").map_err(Error::io("use", &staged.dir))?;
+    faults::at("reasonix-staged", &staged.dir)?;
     let made = ReasonixSession::open_as(&staged.dir, child)?;
     let contents = parent.contents();
     let mut replay = Commits::new(&made.log, &contents);
