@@ -126,3 +126,41 @@ pub fn is_hazard(c: char) -> bool {
 pub fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
+
+/// Whether what was typed is long enough to stand for the one id that begins with it: 4 characters.
+pub fn may_abbreviate(name: &str) -> bool {
+    name.chars().nth(3).is_some()
+}
+
+/// Whether what was typed can mean this id: the id itself, or a beginning of it that may stand for it.
+pub fn can_mean(name: &str, id: &str) -> bool {
+    name == id || may_abbreviate(name) && id.starts_with(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_abbreviated_to_four_characters() {
+        for (name, id, can) in [
+            ("abcd", "abcde", true),
+            ("abc", "abcde", false),
+            ("abc", "abc", true),
+            ("äöü", "äöüß", false),
+            ("äöüß", "äöüßx", true),
+            ("bcde", "abcde", false),
+            ("abcdef", "abcde", false),
+            ("", "", true),
+            ("", "abcd", false),
+        ] {
+            assert_eq!(can_mean(name, id), can, "{name} {id}");
+        }
+    }
+
+    #[test]
+    fn a_boundary_is_never_within_a_character() {
+        let found: Vec<usize> = (0..7).map(|at| boundary("aäx", at)).collect();
+        assert_eq!(found, [0, 1, 1, 3, 4, 4, 4]);
+    }
+}

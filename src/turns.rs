@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, io};
 use serde_json::{Value, json};
 
 use crate::{
-    record::RecordId,
+    record::{RecordId, can_mean},
     refusal::{Code, Refusal, Result},
     transcript::{PrefixDigest, Source},
 };
@@ -20,9 +20,6 @@ use crate::{
 mod anchor;
 
 pub use anchor::Anchor;
-
-/// The shortest prefix that may stand for a turn id.
-const LEAST_PREFIX: usize = 4;
 
 /// How a turn ended, by its log. The names are those of the client with the most of them (Reasonix 1.38.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -177,7 +174,7 @@ impl Targets {
         }
         let all = self.targets.iter().map(|t| &t.turn.id).chain(&self.hidden);
         let mut ids: Vec<&str> = all.map(String::as_str).collect();
-        ids.retain(|id| name.chars().count() >= LEAST_PREFIX && id.starts_with(name));
+        ids.retain(|id| can_mean(name, id));
         ids.sort_unstable();
         ids.dedup();
         match ids[..] {

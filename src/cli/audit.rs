@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     policy::duration,
+    record::can_mean,
     refusal::{Code, Error, Refusal, Result},
     store::ledger::{Ledger, Read, Scope, entry::State, ledgers},
 };
@@ -57,7 +58,7 @@ fn scope(global: &Global, root: &Path, session: Option<&str>) -> Result<Scope> {
     if known.iter().any(|id| id == session) {
         return by_id(session.to_owned());
     }
-    let fits: Vec<&String> = known.iter().filter(|id| is_prefix(session, id)).collect();
+    let fits: Vec<&String> = known.iter().filter(|id| can_mean(session, id)).collect();
     match fits[..] {
         [one] => by_id(one.clone()),
         [] => Err(Refusal::new(
@@ -75,10 +76,6 @@ fn scope(global: &Global, root: &Path, session: Option<&str>) -> Result<Scope> {
         .detail(json!({"session": session, "sessions": fits.iter().take(50).collect::<Vec<_>>()}))
         .into()),
     }
-}
-
-fn is_prefix(name: &str, id: &str) -> bool {
-    name.chars().count() >= 4 && id.starts_with(name)
 }
 
 /// A point in time: RFC 3339, a date or a time without zone (both in UTC), or an age such as `7d`.

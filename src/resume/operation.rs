@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     dialect,
-    record::RecordId,
+    record::{RecordId, can_mean},
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{Answer, Host, Request, Selector},
     selection::SeedMode,
@@ -153,7 +153,7 @@ fn look_back(host: &Host<'_>, id: &str, claim: Claim) -> Result<(Earlier, Option
 fn resolved_leaf(request: &Request, recorded: Option<RecordId>) -> Result<Option<String>> {
     let Selector::Leaf(text) = &request.selector else { return Ok(None) };
     if let Some(leaf) = recorded
-        && (leaf.as_str() == text || (text.chars().count() >= 4 && leaf.as_str().starts_with(text.as_str())))
+        && can_mean(text, leaf.as_str())
     {
         return Ok(Some(leaf.to_string()));
     }

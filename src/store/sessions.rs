@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     dialect::{self, Dialect},
-    record::{Agent, RecordKind},
+    record::{Agent, RecordKind, may_abbreviate},
     refusal::{Code, Error, Fault, Refusal, Result},
     transcript::{Flags, Source},
 };
@@ -38,8 +38,6 @@ const SHOWN: usize = 3;
 
 /// As the client does, titles and prompts are looked for in this many bytes at either end of a file.
 const WINDOW: u64 = 64 * 1024;
-/// The shortest beginning of an id that counts.
-const MIN_PREFIX: usize = 4;
 /// At most this many candidates are listed in a refusal.
 const MAX_LISTED: usize = 50;
 /// At most this many characters are kept of a prompt.
@@ -247,7 +245,7 @@ fn by_id(arg: &str, ctx: &SessionContext<'_>) -> Result<Option<SessionRef>> {
     let here = Here::of(ctx);
     let exact = |s: &SessionInfo| s.session_id == arg;
     // An id may be shorter than the beginning of one has to be.
-    let begins = |_: &SessionInfo| arg.len() >= MIN_PREFIX;
+    let begins = |_: &SessionInfo| may_abbreviate(arg);
     let tests: [&dyn Fn(&SessionInfo) -> bool; 2] = [&exact, &begins];
     for test in tests {
         for archived in [false, true] {
@@ -294,7 +292,7 @@ fn reference(session: &SessionInfo) -> Result<SessionRef> {
 }
 
 fn unknown(arg: &str) -> Error {
-    let hint = if arg.len() < MIN_PREFIX {
+    let hint = if !may_abbreviate(arg) {
         "name a transcript file, an id, or at least its first 4 characters"
     } else {
         "name a transcript file or an id; `offshoot sessions --all` lists them"

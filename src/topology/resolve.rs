@@ -3,14 +3,12 @@
 use serde_json::json;
 
 use crate::{
-    record::RecordId,
+    record::{RecordId, may_abbreviate},
     refusal::{Code, Error, Refusal, Result},
     topology::Tree,
     transcript::{Flags, IdIx, Transcript},
 };
 
-/// The shortest prefix that may stand for an id.
-const LEAST_PREFIX: usize = 4;
 /// The most ids that a refusal lists.
 const MOST_LISTED: usize = 50;
 
@@ -55,7 +53,7 @@ pub fn resolve_record(t: &Transcript, name: &str) -> Result<IdIx> {
     if let Some(id) = t.ids.find(name).filter(|&id| t.first(id).is_some()) {
         return Ok(id);
     }
-    if name.chars().count() < LEAST_PREFIX {
+    if !may_abbreviate(name) {
         return Err(not_found(name, "; a prefix needs 4 characters or more"));
     }
     of_all(t, name)
@@ -78,7 +76,7 @@ fn only(t: &Transcript, tree: &Tree<'_>) -> Result<IdIx> {
 }
 
 fn by_prefix(t: &Transcript, tree: &Tree<'_>, name: &str) -> Result<IdIx> {
-    if name.chars().count() < LEAST_PREFIX {
+    if !may_abbreviate(name) {
         return Err(not_found(name, "; a prefix needs 4 characters or more"));
     }
     let begins = |id: &IdIx| t.ids.text(*id).starts_with(name);

@@ -5,14 +5,14 @@ use std::{fmt::Write as _, path::Path, process::ExitCode};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{is_prefix, scope, state_name, warnings};
+use super::{scope, state_name, warnings};
 use crate::{
     cli::{
         args::Global,
         output::{self, Paint},
         text::clean,
     },
-    record::Agent,
+    record::{Agent, can_mean},
     refusal::{Code, Refusal, Result},
     store::ledger::{
         Ledger, Read, Selection,
@@ -98,7 +98,7 @@ fn resolve(all: &[(Ledger, Read)], name: &str) -> Result<String> {
     if ids.contains(&name) {
         return Ok(name.to_owned());
     }
-    let fits: Vec<&str> = ids.into_iter().filter(|id| is_prefix(name, id)).collect();
+    let fits: Vec<&str> = ids.into_iter().filter(|id| can_mean(name, id)).collect();
     match fits[..] {
         [one] => Ok(one.to_owned()),
         [] => Err(Refusal::new(Code::OperationUnknown, format!("no operation `{name}` is recorded"))

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     dialect,
-    record::RecordId,
+    record::{RecordId, can_mean},
     refusal::{Code, Error, Refusal, Result},
     resume::{
         annotate::session_key,
@@ -130,11 +130,8 @@ fn of_another_turn(anchor: &Anchor, name: &str) -> Error {
 
 /// The turn or record of a request in full, as the operation recorded it before; none if it means something else.
 pub(super) fn recorded_name<'a>(request: &ForkRequest, cut: &'a CutRecord) -> Option<&'a str> {
-    const LEAST_PREFIX: usize = 4;
-    let means =
-        |name: &str, id: &str| name == id || (name.chars().count() >= LEAST_PREFIX && id.starts_with(name));
     match &request.at {
-        ForkAt::Turn(name) => cut.turn_id.as_deref().filter(|id| means(name, id)),
-        ForkAt::Record(name) => cut.asked.as_ref().map(RecordId::as_str).filter(|id| means(name, id)),
+        ForkAt::Turn(name) => cut.turn_id.as_deref().filter(|id| can_mean(name, id)),
+        ForkAt::Record(name) => cut.asked.as_ref().map(RecordId::as_str).filter(|id| can_mean(name, id)),
     }
 }

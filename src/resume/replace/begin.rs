@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     dialect,
-    record::Agent,
+    record::{Agent, can_mean},
     refusal::Result,
     resume::{Host, Target, operation, settle},
     store::{
@@ -91,9 +91,7 @@ pub(super) fn begin(call: &Call<'_>, host: &Host<'_>) -> Result<Operation> {
         return Ok(operation);
     }
     let record = body.replace.as_ref().and_then(|r| r.record_uuid.as_ref()).map(|r| r.as_str());
-    let typed = |full: &&str| {
-        call.record.is_some_and(|t| *full == t || (t.chars().count() >= 4 && full.starts_with(t)))
-    };
+    let typed = |full: &&str| call.record.is_some_and(|typed| can_mean(typed, full));
     if call.digest(record.filter(typed).or(call.record)) != claim.request_digest {
         return Err(operation::conflict(id, &claim));
     }
