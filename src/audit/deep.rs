@@ -17,7 +17,7 @@ use crate::{
         file,
         ledger::{
             Findings, Ledger, Looked, Read, Scope, Selection,
-            entry::{Entry, OfferedLeaf, ReplaceRecord, State},
+            entry::{Entry, OfferedLeaf},
             first_attempt, resolve_offered,
         },
         replace,
@@ -74,14 +74,14 @@ impl<'a> Auditor<'a> {
         selections.sort_by_key(|s| s.closing.map(|c| c.seq));
         // A fork at a turn or a record chooses nothing, so it supersedes nothing.
         let last = selections.iter().rfind(|s| !s.is_cut()).map(|s| s.pending.seq);
-        let replaced = self.replacements(transcript);
+        let replaced = self.read.replacements(transcript);
         let mut eras: BTreeMap<Option<u64>, Vec<Selection<'_>>> = BTreeMap::new();
         for selection in selections {
-            let until = replaced.iter().map(|(seq, _)| *seq).find(|seq| *seq > selection.pending.seq);
+            let until = replaced.iter().map(|(seq, ..)| *seq).find(|seq| *seq > selection.pending.seq);
             eras.entry(until).or_default().push(selection);
         }
         for (until, selections) in eras {
-            let replace = replaced.iter().find(|(seq, _)| Some(*seq) == until).map(|(_, replace)| *replace);
+            let replace = replaced.iter().find(|(seq, ..)| Some(*seq) == until).map(|(.., replace)| *replace);
             let file = match replace {
                 None => Path::new(transcript),
                 Some(replace) => {
@@ -99,21 +99,6 @@ impl<'a> Auditor<'a> {
             self.era(file, &selections, last)?;
         }
         Ok(())
-    }
-
-    /// The replacements of a transcript, each with the number of the entry that says it was made, in order.
-    fn replacements(&self, transcript: &str) -> Vec<(u64, &'a ReplaceRecord)> {
-        let mut found: Vec<_> = self
-            .read
-            .selections(transcript)
-            .into_iter()
-            .filter_map(|s| {
-                let made = s.closing.filter(|c| c.body.state == State::Replaced)?;
-                Some((made.seq, s.pending.body.replace.as_ref()?))
-            })
-            .collect();
-        found.sort_by_key(|(seq, _)| *seq);
-        found
     }
 
     /// Selections whose source is found in one file.

@@ -12,7 +12,7 @@ use crate::{
         file::{self, FileSource},
         ledger::{
             Read,
-            entry::{Body, ReplaceKind, ReplaceRecord, State},
+            entry::{Body, ReplaceKind, ReplaceRecord},
         },
         replace,
     },
@@ -113,17 +113,8 @@ fn plan_back(request: &RestoreRequest, call: &Call<'_>, p: &Planning<'_, '_>) ->
 
 /// The last truncate that no restore has undone.
 fn standing<'a>(read: &'a Read, transcript: &str) -> Option<(&'a Body, &'a ReplaceRecord)> {
-    let mut made: Vec<_> = read
-        .selections(transcript)
-        .into_iter()
-        .filter_map(|s| {
-            let closed = s.closing.filter(|c| c.body.state == State::Replaced)?;
-            Some((closed.seq, &s.pending.body, s.pending.body.replace.as_ref()?))
-        })
-        .collect();
-    made.sort_by_key(|(seq, ..)| *seq);
     let mut standing = Vec::new();
-    for (_, body, replaced) in made {
+    for (_, body, replaced) in read.replacements(transcript) {
         match replaced.kind {
             ReplaceKind::Truncate => standing.push((body, replaced)),
             ReplaceKind::Restore => drop(standing.pop()),

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 
 use crate::store::ledger::{
     Read,
-    entry::{Entry, State},
+    entry::{Body, Entry, ReplaceRecord, State},
 };
 
 /// One attempt of an operation: its pending entry and all that followed. An operation that was abandoned and
@@ -94,6 +94,21 @@ impl Read {
             .into_iter()
             .filter(|s| s.is_completed() && !s.is_cut())
             .max_by_key(|s| s.closing.map(|c| c.seq))
+    }
+
+    /// The replacements of this transcript that were carried out, in the order in which they were: each with the number
+    /// of the entry that says so.
+    pub fn replacements(&self, transcript: &str) -> Vec<(u64, &Body, &ReplaceRecord)> {
+        let mut found: Vec<_> = self
+            .selections(transcript)
+            .into_iter()
+            .filter_map(|s| {
+                let closed = s.closing.filter(|c| c.body.state == State::Replaced)?;
+                Some((closed.seq, &s.pending.body, s.pending.body.replace.as_ref()?))
+            })
+            .collect();
+        found.sort_by_key(|(seq, ..)| *seq);
+        found
     }
 
     /// What is still to be settled, of any path.
