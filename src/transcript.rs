@@ -6,8 +6,12 @@
 use std::{io, ops::Range};
 
 use serde::Serialize;
+use serde_json::json;
 
-use crate::record::{RecordId, RecordKind};
+use crate::{
+    record::{RecordId, RecordKind},
+    refusal::{Code, Refusal},
+};
 
 mod digest;
 mod ids;
@@ -298,6 +302,25 @@ impl Transcript {
     /// A record by its position.
     pub fn record(&self, ix: RecordIx) -> &Record {
         &self.records[ix as usize]
+    }
+
+    /// Refuses a record of a subagent: no conversation ends or goes on there.
+    ///
+    /// # Errors
+    /// `sidechain-leaf`.
+    pub fn require_conversation(&self, ix: IdIx) -> Result<(), Box<Refusal>> {
+        if !self.first(ix).is_some_and(|record| self.record(record).flags.has(Flags::SIDECHAIN)) {
+            return Ok(());
+        }
+        let id = self.id(ix);
+        Err(Box::new(
+            Refusal::new(
+                Code::SidechainLeaf,
+                format!("`{id}` belongs to a subagent; the client resumes no such record"),
+            )
+            .hint("`offshoot inspect` lists the branches of the conversation")
+            .detail(json!({"uuid": id})),
+        ))
     }
 
     /// Appends a record and keeps the id table's column of defining records right.

@@ -13,10 +13,12 @@
 
 use std::io;
 
+use serde_json::json;
+
 use crate::{
     record::RecordId,
-    refusal::Code,
-    transcript::{RecordIx, Source, Transcript},
+    refusal::{Code, Refusal},
+    transcript::{IdIx, RecordIx, Source, Transcript},
     turns::{Cut, Status, Turn, Turns},
 };
 
@@ -183,10 +185,7 @@ impl Log<'_> {
             start: self.line(prompt.leaf),
             end: self.line(last.leaf),
             boundary,
-            status: match stated {
-                Some(status) => status,
-                None => Status::Completed,
-            },
+            status: stated.unwrap_or(Status::Completed),
             message_id: last.message_id.clone().filter(|_| last.kind == Kind::Answer),
             available: if last.open { Err(Code::ActiveAuthority) } else { Ok(cut) },
         })
@@ -236,6 +235,59 @@ impl Log<'_> {
     /// The line of a record, and the bytes of the file up to its end.
     fn line_end(&self, record: RecordIx) -> io::Result<(u64, u64)> {
         Ok((self.line(record), line_end(self.t, self.source, record)?))
+    }
+}
+
+/// Why there is no child that ends at a record: it is not there.
+pub(super) fn unknown(t: &Transcript, id: IdIx) -> Box<Refusal> {
+    let name = t.id(id);
+    Box::new(
+        Refusal::new(Code::LeafUnknown, format!("`{name}` is in no record"))
+            .hint("`offshoot inspect` lists the branches")
+            .detail(json!({"uuid": name})),
+    )
+}
+
+/// Why there is none: nothing that the model was told stands there.
+pub(super) fn nothing_above(t: &Transcript, id: IdIx) -> Box<Refusal> {
+    let name = t.id(id);
+    Box::new(
+        Refusal::new(Code::NoLeaf, format!("no record of the conversation stands at or above `{name}`"))
+            .hint("`offshoot inspect` lists the branches")
+            .detail(json!({"uuid": name})),
+    )
+}
+
+/// Why there is none: calls and results belong together.
+pub(super) fn inside_round(t: &Transcript, id: IdIx) -> Box<Refusal> {
+    let name = t.id(id);
+    Box::new(
+        Refusal::new(Code::InsideToolRound, format!("`{name}` stands inside a round of tool calls"))
+            .hint("fork at the reply behind the round, or at the prompt before it")
+            .detail(json!({"uuid": name})),
+    )
+}
+
+/// Visits each of `count` numbers behind the one above it, which the visit is given. Of numbers in a ring one is visited
+/// first, and is given one that has not been.
+pub(super) fn top_down(
+    count: usize,
+    up: impl Fn(usize) -> Option<usize>,
+    mut visit: impl FnMut(usize, Option<usize>),
+) {
+    let mut known = vec![false; count];
+    let mut path = Vec::new();
+    for start in 0..count {
+        let mut above = Some(start);
+        while let Some(ix) = above.filter(|&ix| !known[ix]) {
+            known[ix] = true;
+            path.push(ix);
+            above = up(ix);
+        }
+        for ix in path.drain(..).rev() {
+            visit(ix, above);
+            above = Some(ix);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::{
     record::{RecordId, may_abbreviate},
     refusal::{Code, Error, Refusal, Result},
     topology::Tree,
-    transcript::{Flags, IdIx, Transcript},
+    transcript::{IdIx, Transcript},
 };
 
 /// The most ids that a refusal lists.
@@ -26,16 +26,7 @@ pub fn resolve_leaf(t: &Transcript, tree: &Tree<'_>, name: Option<&str>) -> Resu
         Some(id) => id,
         None => by_prefix(t, tree, name)?,
     };
-    if t.first(id).is_some_and(|record| t.record(record).flags.has(Flags::SIDECHAIN)) {
-        let id = t.id(id);
-        return Err(Refusal::new(
-            Code::SidechainLeaf,
-            format!("`{id}` belongs to a subagent; the client resumes no such record"),
-        )
-        .hint("`offshoot inspect` lists the branches of the conversation")
-        .detail(json!({"uuid": id}))
-        .into());
-    }
+    t.require_conversation(id)?;
     tree.leaf_of(id).ok_or_else(|| {
         let id = t.id(id);
         Refusal::new(Code::LeafNotTerminal, format!("`{id}` is a record, but no branch ends there"))

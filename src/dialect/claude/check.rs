@@ -7,22 +7,13 @@ use crate::{
     record::Turn,
     refusal::{Code, Refusal},
     topology::Chain,
-    transcript::{Flags, IdIx, Transcript},
+    transcript::{IdIx, Transcript},
 };
 
 pub(super) fn check(t: &Transcript, chain: &Chain, in_place: bool) -> Result<Vec<String>, Box<Refusal>> {
     let Some(&leaf) = chain.uuids.last() else { return Ok(Vec::new()) };
     let id = t.id(leaf);
-    if t.first(leaf).is_some_and(|record| t.record(record).flags.has(Flags::SIDECHAIN)) {
-        return Err(Box::new(
-            Refusal::new(
-                Code::SidechainLeaf,
-                format!("`{id}` belongs to a subagent; the client resumes no such record"),
-            )
-            .hint("`offshoot inspect` lists the branches of the conversation")
-            .detail(json!({"leafUuid": id})),
-        ));
-    }
+    t.require_conversation(leaf).map_err(|refusal| Box::new(refusal.detail(json!({"leafUuid": id}))))?;
     if in_place {
         in_place_refusal(t, chain, leaf).map_or(Ok(()), |refusal| Err(Box::new(refusal)))?;
     }

@@ -16,13 +16,12 @@
 use std::io;
 
 use memchr::memmem;
-use serde_json::json;
 
 use crate::{
-    dialect::steps::{Closing, Kind, Log, Step, line_end},
+    dialect::steps::{Closing, Kind, Log, Step, inside_round, line_end, nothing_above, top_down, unknown},
     record::{RecordKind, Turn},
-    refusal::{Code, Refusal},
-    transcript::{Flags, IdIx, RecordIx, Source, Transcript, Units, units::UnitIx},
+    refusal::Refusal,
+    transcript::{Flags, IdIx, RecordIx, Source, Transcript, Units},
     turns::{Cut, Status, Turns},
 };
 
@@ -35,42 +34,18 @@ pub(super) fn turns(t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
 
 /// Where a child ends that is forked at a record, or why it cannot be.
 pub(super) fn cut_at(t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
-    let name = t.id(id);
-    let refuse = |code, message: String, hint: &str| {
-        Ok(Err(Box::new(Refusal::new(code, message).hint(hint).detail(json!({"uuid": name})))))
-    };
-    let Some(asked) = t.first(id) else {
-        return refuse(
-            Code::LeafUnknown,
-            format!("`{name}` is in no record"),
-            "`offshoot inspect` lists the branches",
-        );
-    };
-    if t.record(asked).flags.has(Flags::SIDECHAIN) {
-        return refuse(
-            Code::SidechainLeaf,
-            format!("`{name}` belongs to a subagent; the client resumes no such record"),
-            "`offshoot inspect` lists the branches of the conversation",
-        );
+    let Some(asked) = t.first(id) else { return Ok(Err(unknown(t, id))) };
+    if let Err(refusal) = t.require_conversation(id) {
+        return Ok(Err(refusal));
     }
     let unit = t.units.as_ref().and_then(|units| Some((units, units.at_or_above(id)?)));
-    let Some((units, unit)) = unit else {
-        return refuse(
-            Code::NoLeaf,
-            format!("no record of the conversation stands at or above `{name}`"),
-            "`offshoot inspect` lists the branches",
-        );
-    };
+    let Some((units, unit)) = unit else { return Ok(Err(nothing_above(t, id))) };
     let steps = steps(t, units);
     let step = &steps[unit as usize];
     // A round is inside until the reply behind it, all results or not.
     let is_round = step.kind == Kind::Work && t.record(step.leaf).kind != RecordKind::User;
     if step.open || is_round {
-        return refuse(
-            Code::InsideToolRound,
-            format!("`{name}` stands inside a round of tool calls"),
-            "fork at the reply behind the round, or at the prompt before it",
-        );
+        return Ok(Err(inside_round(t, id)));
     }
     let end = step.reach.max(asked);
     Ok(Ok(Cut { record: t.id(t.record(step.leaf).id), prefix: line_end(t, source, end)? }))
@@ -105,7 +80,7 @@ fn steps(t: &Transcript, units: &Units) -> Vec<Step> {
             message_id: message,
         });
     }
-    hand_down(&mut steps);
+    hand_down(units, &mut steps);
     steps
 }
 
@@ -122,49 +97,26 @@ fn by_unit(t: &Transcript, units: &Units) -> Vec<Vec<RecordIx>> {
     records
 }
 
-/// By record, the last record in file order of those on its way up; 0 on a way that was not walked to its end.
+/// By record, the last record in file order of those on its way up.
 fn reach(t: &Transcript) -> Vec<RecordIx> {
-    let mut known: Vec<Option<RecordIx>> = vec![None; t.records.len()];
-    let mut path = Vec::new();
-    let up = |ix: RecordIx| t.record(ix).parent.and_then(|parent| t.first(parent));
-    for start in 0..t.records.len() as RecordIx {
-        let mut at = Some(start);
-        while let Some(ix) = at.filter(|&ix| known[ix as usize].is_none()) {
-            known[ix as usize] = Some(ix);
-            path.push(ix);
-            at = up(ix);
-        }
-        let mut above = at.and_then(|ix| known[ix as usize]).unwrap_or_default();
-        for ix in path.drain(..).rev() {
-            above = above.max(ix);
-            known[ix as usize] = Some(above);
-        }
-    }
-    known.into_iter().map(Option::unwrap_or_default).collect()
+    let mut reach: Vec<RecordIx> = (0..t.records.len() as RecordIx).collect();
+    let up = |ix: usize| Some(t.first(t.records[ix].parent?)? as usize);
+    top_down(t.records.len(), up, |ix, above| {
+        reach[ix] = reach[ix].max(above.map_or(0, |above| reach[above]));
+    });
+    reach
 }
 
 /// A call that a round lacks the result of stays open for the rest of its turn, and what a round reaches, all that comes
 /// behind it reaches too.
-fn hand_down(steps: &mut [Step]) {
-    let mut known = vec![false; steps.len()];
-    let mut path: Vec<UnitIx> = Vec::new();
-    for start in 0..steps.len() as UnitIx {
-        let mut at = Some(start);
-        while let Some(ix) = at.filter(|&ix| !known[ix as usize]) {
-            known[ix as usize] = true;
-            path.push(ix);
-            at = steps[ix as usize].parent;
-        }
-        let mut above = at.map(|ix| (steps[ix as usize].open, steps[ix as usize].reach));
-        for ix in path.drain(..).rev() {
-            let step = &mut steps[ix as usize];
-            if let Some((open, reach)) = above {
-                step.open |= open && step.kind != Kind::Prompt;
-                step.reach = step.reach.max(reach);
-            }
-            above = Some((step.open, step.reach));
-        }
-    }
+fn hand_down(units: &Units, steps: &mut [Step]) {
+    let up = |ix: usize| units.parent[ix].map(|unit| unit as usize);
+    top_down(steps.len(), up, |ix, above| {
+        let Some((open, reach)) = above.map(|above| (steps[above].open, steps[above].reach)) else { return };
+        let step = &mut steps[ix];
+        step.open |= open && step.kind != Kind::Prompt;
+        step.reach = step.reach.max(reach);
+    });
 }
 
 /// The closing records and lines, in file order.

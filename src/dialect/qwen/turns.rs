@@ -21,10 +21,10 @@ use super::decode::decode;
 use crate::{
     dialect::{
         Decoded,
-        steps::{Closing, Kind, Log, Step, StepIx, line_end},
+        steps::{Closing, Kind, Log, Step, StepIx, inside_round, line_end, nothing_above, top_down, unknown},
     },
     record::RecordKind,
-    refusal::{Code, Refusal},
+    refusal::Refusal,
     transcript::{Flags, IdIx, RecordIx, Source, Transcript},
     turns::{Cut, Status, Turns},
 };
@@ -38,36 +38,18 @@ pub(super) fn turns(t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
 /// Where a child ends that is forked at a record, or why it cannot be.
 pub(super) fn cut_at(t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
     let steps = Steps::new(t, source).all()?;
-    let name = t.id(id);
-    let Some(asked) = t.first(id) else {
-        return Ok(Err(Box::new(Refusal::new(Code::LeafUnknown, format!("`{name}` is in no record")))));
-    };
+    let Some(asked) = t.first(id) else { return Ok(Err(unknown(t, id))) };
     // What the client sees and counts as a part of the conversation; a title, an anchor or an artifact stands for it.
     let (mut at, mut seen) = (id, HashSet::new());
     let record = loop {
-        let record = t.first(at).filter(|_| seen.insert(at));
-        let Some(record) = record else {
-            return Ok(Err(Box::new(
-                Refusal::new(
-                    Code::NoLeaf,
-                    format!("no record of the conversation stands at or above `{name}`"),
-                )
-                .hint("`offshoot inspect` lists the branches"),
-            )));
+        let Some(record) = t.first(at).filter(|_| seen.insert(at)) else {
+            return Ok(Err(nothing_above(t, id)));
         };
         let flags = t.record(record).flags;
         if !flags.has(Flags::UNSEEN) && !flags.has(Flags::NEUTRAL) {
             break record;
         }
-        let Some(parent) = t.record(record).parent else {
-            return Ok(Err(Box::new(
-                Refusal::new(
-                    Code::NoLeaf,
-                    format!("no record of the conversation stands at or above `{name}`"),
-                )
-                .hint("`offshoot inspect` lists the branches"),
-            )));
-        };
+        let Some(parent) = t.record(record).parent else { return Ok(Err(nothing_above(t, id))) };
         at = parent;
     };
     let step = &steps[at.ix()];
@@ -82,11 +64,7 @@ pub(super) fn cut_at(t: &Transcript, source: &dyn Source, id: IdIx) -> io::Resul
         })
     };
     if step.open || message.is_some_and(part_of_round) {
-        return Ok(Err(Box::new(
-            Refusal::new(Code::InsideToolRound, format!("`{name}` stands inside a round of tool calls"))
-                .hint("fork at the reply behind the round, or at the prompt before it")
-                .detail(serde_json::json!({"uuid": name})),
-        )));
+        return Ok(Err(inside_round(t, id)));
     }
     let end = step.reach.max(asked).max(record);
     Ok(Ok(Cut { record: t.id(at), prefix: line_end(t, source, end)? }))
@@ -140,7 +118,13 @@ impl<'a> Steps<'a> {
                 message_id: Some(self.t.ids.text(id)),
             });
         }
-        self.reach(&mut steps);
+        // What a step reaches, all that hang below it reach too.
+        let parents: Vec<Option<StepIx>> = steps.iter().map(|step| step.parent).collect();
+        top_down(
+            steps.len(),
+            |ix| parents[ix].map(|up| up as usize),
+            |ix, above| steps[ix].reach = steps[ix].reach.max(above.map_or(0, |above| steps[above].reach)),
+        );
         for id in self.t.ids.iter() {
             if steps[id.ix()].kind == Kind::Prompt {
                 self.open_calls(id, &mut steps)?;
@@ -163,26 +147,6 @@ impl<'a> Steps<'a> {
             RecordKind::ToolResult => Kind::Work,
             RecordKind::System | RecordKind::Other => Kind::Aside,
         })
-    }
-
-    /// Adds the records above to what each step reaches. Parents stand before their children but in odd files, where
-    /// the way up is walked with a bound of its own: a way that was walked is known.
-    fn reach(&self, steps: &mut [Step]) {
-        let mut known = vec![false; steps.len()];
-        let mut path = Vec::new();
-        for start in 0..steps.len() {
-            let mut at = Some(start);
-            while let Some(ix) = at.filter(|&ix| !known[ix]) {
-                known[ix] = true;
-                path.push(ix);
-                at = steps[ix].parent.map(|p| p as usize);
-            }
-            let mut above = at.map_or(0, |ix| steps[ix].reach);
-            for ix in path.drain(..).rev() {
-                above = above.max(steps[ix].reach);
-                steps[ix].reach = above;
-            }
-        }
     }
 
     /// Goes through a turn depth first, with the calls that are open; what a record changed is taken back behind it.

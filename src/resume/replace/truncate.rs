@@ -19,7 +19,7 @@ use crate::{
         ledger::entry::{Removed, ReplaceKind},
     },
     topology::{self, Tree, resolve_record, strictly_below},
-    transcript::{Flags, IdIx, Pieces, Source, Transcript},
+    transcript::{IdIx, Pieces, Source, Transcript},
 };
 
 use super::{
@@ -71,15 +71,7 @@ fn plan_cut(request: &TruncateRequest, call: &Call<'_>, p: &Planning<'_, '_>) ->
     let dialect = dialect::of(request.target.agent);
     let top = resolve_record(t, &request.after)?;
     let id = t.id(top);
-    if t.first(top).is_some_and(|r| t.record(r).flags.has(Flags::SIDECHAIN)) {
-        return Err(Refusal::new(
-            Code::SidechainLeaf,
-            format!("`{id}` belongs to a subagent; the client resumes no such record"),
-        )
-        .hint("`offshoot inspect` lists the branches of the conversation")
-        .detail(json!({"uuid": id}))
-        .into());
-    }
+    t.require_conversation(top)?;
     let removed = strictly_below(t, top);
     if !t.records.iter().any(|r| removed[r.id.ix()]) {
         return Err(Refusal::new(Code::NothingToRemove, format!("nothing descends from `{id}`"))
