@@ -8,6 +8,8 @@ use std::{
 
 use jiff::Timestamp;
 
+use jsonl::version::Version;
+
 use crate::{
     record::{Agent, RecordId},
     refusal::{Code, Refusal},
@@ -37,7 +39,9 @@ pub trait Dialect: Sync + Send {
     fn known_version(&self) -> &'static str;
 
     /// Whether `version` is newer than the newest known one, by number; what is no version is not.
-    fn is_newer_than_known(&self, version: &str) -> bool;
+    fn is_newer_than_known(&self, version: &str) -> bool {
+        Version::parse(version) > Version::parse(self.known_version())
+    }
 
     /// Reads a whole transcript. Never panics; what is no record becomes a diagnostic.
     ///

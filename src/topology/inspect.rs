@@ -16,7 +16,7 @@ use super::{
 use crate::{
     dialect::{Client, Dialect, Simulated},
     record::{RecordId, RecordKind, Turn},
-    transcript::{KeptIndex, Source, Transcript},
+    transcript::{Source, Transcript},
 };
 
 /// The most ids of one kind that an inspection lists; with more, only their numbers are given.
@@ -247,8 +247,13 @@ fn client_pick(tree: &Tree<'_>, simulated: Simulated) -> Option<ClientPick> {
     // A gap at a parent that is in the file hides a part of the leaf's chain from the client.
     let hidden = r.gap.is_some_and(|g| t.first(g.missing).is_some());
     // Below the summary of a compaction that keeps messages, the client goes on at the last of these, which is no leaf.
-    let told =
-        || r.history.iter().rev().find_map(|&id| tree.leaf_of(id)).filter(|_| KeptIndex::new(t).is_some());
+    let told = || {
+        r.history
+            .iter()
+            .rev()
+            .find_map(|&id| tree.leaf_of(id))
+            .filter(|_| t.rounds.as_ref().is_some_and(|rounds| !rounds.kept.is_empty()))
+    };
     let leaf = tree.leaf_of(r.tail).or_else(told);
     Some(ClientPick {
         tail_uuid: t.id(r.tail),

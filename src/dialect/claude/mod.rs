@@ -36,7 +36,7 @@ mod version;
 mod view;
 
 pub(super) use head::is_aside;
-pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
+pub use version::KNOWN as KNOWN_VERSION;
 pub use view::agent_of_result;
 
 /// The dialect of Claude Code.
@@ -54,10 +54,6 @@ impl Dialect for Claude {
 
     fn known_version(&self) -> &'static str {
         KNOWN_VERSION
-    }
-
-    fn is_newer_than_known(&self, version: &str) -> bool {
-        is_newer_than_known(version)
     }
 
     fn decode(&self, bytes: &[u8]) -> Decoded {

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     dialect::jsonl::{
+        cut::BOM,
         json::{Cursor, Field, JsonError},
         read::{self, Limits, Marks, Outcome, Rules, skipped, span},
     },
@@ -20,8 +21,6 @@ use crate::{
         rounds::{FileSnapshot, Pin},
     },
 };
-
-const BOM: &[u8] = b"\xef\xbb\xbf";
 
 pub(super) fn read(source: &dyn Source) -> io::Result<Transcript> {
     read_with(source, Limits::default())

@@ -5,11 +5,6 @@ use crate::dialect::jsonl::version::Version;
 /// The newest client whose rules are known; a newer one is simulated by these rules.
 pub const KNOWN: &str = "2.1.332";
 
-/// Whether a client is newer than the newest that is known. What is no version is not.
-pub fn is_newer_than_known(version: &str) -> bool {
-    Version::parse(version) > Version::parse(KNOWN)
-}
-
 /// What a client of some version does when it resumes. Where versions between two measured ones were not run, they
 /// are taken to be like the older one, but all after 2.1.197 like the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

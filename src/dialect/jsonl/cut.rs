@@ -18,7 +18,7 @@ const BELONGS: &[&str] = &["leafUuid", "messageId", "messageUuid", "parentUuid"]
 /// The longest line without a record that is looked into; a longer one is kept.
 const LONGEST: u64 = 64 << 20;
 
-const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(in crate::dialect) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Cuts the records of the ids in `removed` out of `source`, which is what `t` was read from and may have more bytes
 /// behind. With `first_only` one record of a line counts and the client loses the rest, which must not come to life,

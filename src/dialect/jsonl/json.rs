@@ -1,9 +1,9 @@
 //! A cursor over one JSON text that judges it as `JSON.parse` does.
 //!
 //! Values nobody asks for are checked and stepped over by a scanner of our own ([`super::scan`]), and where that one
-//! does not, by `serde_json`, which does it without recursion, at any depth and for numbers of any size. Strings stay raw until they are wanted: `serde`'s `str` refuses lone
-//! surrogates and bytes that are not UTF-8, while the client reads both. Of a repeated key the callers let the
-//! last win, by assigning each time.
+//! does not, by `serde_json`, which does it without recursion, at any depth and for numbers of any size. Strings stay
+//! raw until they are wanted: `serde`'s `str` refuses lone surrogates and bytes that are not UTF-8, while the client
+//! reads both. Of a repeated key the callers let the last win, by assigning each time.
 
 use std::borrow::Cow;
 

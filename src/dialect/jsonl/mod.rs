@@ -10,5 +10,5 @@ mod ordered;
 pub(super) mod read;
 pub(super) mod redact;
 mod region;
-mod scan;
+pub(super) mod scan;
 pub(super) mod version;

@@ -14,6 +14,7 @@ use self::{
 use super::{
     json::{Cursor, Field},
     lines,
+    scan::any_string_end,
 };
 
 mod keys;
@@ -211,7 +212,7 @@ impl Lexer<'_, '_> {
 
     fn string(&mut self, out: &mut Vec<u8>) {
         let start = self.at + 1;
-        let Some(end) = end_of_string(self.bytes, start) else {
+        let Some(end) = any_string_end(self.bytes, start).map(|behind| behind - 1) else {
             out.push(b'"');
             Fill::default().string(&self.bytes[start..], out);
             self.at = self.bytes.len();
@@ -266,17 +267,6 @@ impl Lexer<'_, '_> {
         }
         self.at += end;
         self.value_ends();
-    }
-}
-
-/// Where the quote stands that ends the string whose content begins at `at`, valid or not.
-fn end_of_string(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[at] == b'"' {
-            return Some(at);
-        }
-        at += 2;
     }
 }
 

@@ -103,6 +103,17 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
+/// As [`string_end`], whatever the string holds.
+pub(in crate::dialect) fn any_string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
+    }
+}
+
 /// How many bytes there are before the first quote, backslash or control character.
 #[inline]
 fn plain(bytes: &[u8]) -> usize {

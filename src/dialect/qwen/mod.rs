@@ -32,7 +32,7 @@ mod turns;
 mod version;
 mod view;
 
-pub use version::{KNOWN as KNOWN_VERSION, is_newer_than_known};
+pub use version::KNOWN as KNOWN_VERSION;
 
 /// The dialect of Qwen Code.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,10 +49,6 @@ impl Dialect for Qwen {
 
     fn known_version(&self) -> &'static str {
         KNOWN_VERSION
-    }
-
-    fn is_newer_than_known(&self, version: &str) -> bool {
-        is_newer_than_known(version)
     }
 
     fn decode(&self, bytes: &[u8]) -> Decoded {

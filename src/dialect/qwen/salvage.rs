@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::dialect::jsonl::lines::space_at;
+use crate::dialect::jsonl::{lines::space_at, scan::any_string_end};
 
 /// What the scanner met.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) fn scan(line: &[u8], found: &mut dyn FnMut(Scanned)) {
                 if depth == 0 && !std::mem::replace(&mut stray, true) {
                     found(Scanned::Stray(at));
                 }
-                let Some(end) = string_end(line, at + 1) else {
+                let Some(end) = any_string_end(line, at + 1) else {
                     open = Some(if depth > 0 { start } else { at });
                     break;
                 };
@@ -76,16 +76,5 @@ pub(super) fn scan(line: &[u8], found: &mut dyn FnMut(Scanned)) {
     }
     if let Some(from) = open.or((depth > 0).then_some(start)) {
         found(Scanned::Open(from));
-    }
-}
-
-/// The offset behind the quote that ends the string whose content starts at `at`.
-fn string_end(line: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        at += memchr::memchr2(b'"', b'\\', line.get(at..)?)?;
-        if line[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
     }
 }

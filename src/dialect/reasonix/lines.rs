@@ -12,10 +12,7 @@ use crate::{
     dialect::{
         Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Part, Resumed,
         Simulated, View,
-        jsonl::{
-            read::{self, Limits, Outcome, Rules},
-            version::Version,
-        },
+        jsonl::read::{self, Limits, Outcome, Rules},
     },
     record::{Agent, RecordId, RecordKind},
     refusal::{Code, Refusal},
@@ -41,13 +38,6 @@ impl Dialect for Reasonix {
 
     fn known_version(&self) -> &'static str {
         KNOWN
-    }
-
-    fn is_newer_than_known(&self, version: &str) -> bool {
-        match (Version::parse(version), Version::parse(KNOWN)) {
-            (Some(version), Some(known)) => version > known,
-            _ => false,
-        }
     }
 
     fn read(&self, source: &dyn Source) -> io::Result<Transcript> {
@@ -189,12 +179,9 @@ const END: Flags = Flags::PROGRESS;
 pub fn end_reason(t: &Transcript, source: &dyn Source, end: IdIx) -> io::Result<Option<Code>> {
     let Some(ix) = t.first(end).filter(|_| is_end(t, end)) else { return Ok(None) };
     let line: Option<Line> = serde_json::from_slice(&source.bytes(t.record(ix).span)?).ok();
-    Ok(match line.and_then(|line| line.reason).as_deref() {
-        Some("turn-open") => Some(Code::TurnOpen),
-        Some("active-authority") => Some(Code::ActiveAuthority),
-        Some("history-unverifiable") => Some(Code::HistoryUnverifiable),
-        _ => None,
-    })
+    let codes = [Code::TurnOpen, Code::ActiveAuthority, Code::HistoryUnverifiable];
+    let reason = line.and_then(|line| line.reason);
+    Ok(codes.into_iter().find(|code| reason.as_deref() == Some(code.as_str())))
 }
 
 /// The turns of one log, as targets need them. Positions are sequences, `prefix` bytes of the log; the record of a cut is

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    gojson, ids,
+    gojson,
     record::{CODEC, SCHEMA},
 };
 use crate::refusal::{Code, Error, Fault, FaultCode, Refusal};
@@ -62,10 +62,7 @@ impl Manifest {
     /// The fault `damaged` for what is no manifest, or is one of another session; `unsupported-version` for another
     /// schema, codec or a newer storage revision, by name.
     pub fn parse(bytes: &[u8], path: &str, session_id: &str) -> Result<Manifest, Error> {
-        let damaged = |reason: &str| {
-            Fault::new(FaultCode::Damaged, format!("`{path}` is damaged: {reason}"))
-                .detail(json!({"path": path, "offset": 0, "reason": reason}))
-        };
+        let damaged = |reason: &str| damaged(path, reason);
         let manifest: Manifest = serde_json::from_str(&String::from_utf8_lossy(bytes))
             .map_err(|e| damaged(&format!("no manifest: {}", super::record::place(&e))))?;
         if manifest.schema_version != SCHEMA || manifest.codec != CODEC {
@@ -174,10 +171,7 @@ impl Header {
     /// # Errors
     /// The fault `damaged` for what the client would not open; `unsupported-version` for another schema.
     pub fn parse(bytes: &[u8], path: &str, session_id: &str) -> Result<Header, Error> {
-        let damaged = |reason: &str| {
-            Fault::new(FaultCode::Damaged, format!("`{path}` is damaged: {reason}"))
-                .detail(json!({"path": path, "offset": 0, "reason": reason}))
-        };
+        let damaged = |reason: &str| damaged(path, reason);
         let header: Header = serde_json::from_str(&String::from_utf8_lossy(bytes))
             .map_err(|e| damaged(&format!("no header: {}", super::record::place(&e))))?;
         if header.schema_version != 1 {
@@ -220,6 +214,11 @@ fn unsupported(path: &str, what: &str, hint: &str) -> Error {
         .into()
 }
 
+fn damaged(path: &str, reason: &str) -> Fault {
+    Fault::new(FaultCode::Damaged, format!("`{path}` is damaged: {reason}"))
+        .detail(json!({"path": path, "offset": 0, "reason": reason}))
+}
+
 /// What a codec is called.
 fn older(codec: &str) -> &'static str {
     match codec {
@@ -237,9 +236,4 @@ pub fn is_manifest(bytes: &[u8]) -> bool {
         codec: String,
     }
     serde_json::from_slice::<Codec>(bytes).is_ok_and(|m| m.codec.starts_with("reasonix.session."))
-}
-
-/// Whether a name is one that a session may have; see [`ids::is_session_id`].
-pub fn names_session(name: &str) -> bool {
-    ids::is_session_id(name)
 }

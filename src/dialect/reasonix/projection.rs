@@ -71,6 +71,21 @@ struct OpenTurn {
     reply: Option<String>,
 }
 
+impl OpenTurn {
+    fn unended(&self, state: State) -> Turn {
+        Turn {
+            id: self.id.clone(),
+            start: self.start,
+            end: 0,
+            boundary: 0,
+            status: "in_progress".to_owned(),
+            message_id: self.reply.clone(),
+            state,
+            closed_by: None,
+        }
+    }
+}
+
 /// The state of a session at the end of the commits applied so far.
 #[derive(Debug, Default)]
 pub struct Projection {
@@ -85,7 +100,6 @@ pub struct Projection {
     /// The turn of each user message that was retracted.
     retracted: HashMap<String, String>,
     hidden: HashSet<String>,
-    title: Option<String>,
     last_seq: u64,
 }
 
@@ -134,37 +148,13 @@ impl Projection {
     pub fn turns(&self) -> Vec<Turn> {
         let visible = |t: &&Turn| !self.hidden.contains(&t.id);
         let mut turns: Vec<Turn> = self.turns.iter().filter(visible).cloned().collect();
-        turns.extend(self.open.as_ref().map(|open| Turn {
-            id: open.id.clone(),
-            start: open.start,
-            end: 0,
-            boundary: 0,
-            status: "in_progress".to_owned(),
-            message_id: open.reply.clone(),
-            state: State::Open,
-            closed_by: None,
-        }));
+        turns.extend(self.open.as_ref().map(|open| open.unended(State::Open)));
         turns
-    }
-
-    /// Whether a turn is there, but hidden because its prompt was retracted.
-    pub fn is_hidden(&self, turn: &str) -> bool {
-        self.hidden.contains(turn)
     }
 
     /// Ids of the closed turns that are there and not listed, in order.
     pub fn hidden_turns(&self) -> Vec<String> {
         self.turns.iter().filter(|t| self.hidden.contains(&t.id)).map(|t| t.id.clone()).collect()
-    }
-
-    /// The title of the session.
-    pub fn title(&self) -> Option<&str> {
-        self.title.as_deref()
-    }
-
-    /// Whether a message is in the history.
-    pub fn has_message(&self, id: &str) -> bool {
-        self.messages.contains(id)
     }
 
     fn event(&mut self, commit: &Commit, seq: u64, fact: &Fact) {
@@ -197,8 +187,7 @@ impl Projection {
             Fact::ToolDone(id) => drop(self.tools.remove(id)),
             Fact::Asked(id) => drop(self.questions.insert(id.clone())),
             Fact::Settled(id) => drop(self.questions.remove(id)),
-            Fact::Title(title) => self.title = Some(title.clone()),
-            Fact::Other => {}
+            Fact::Title(_) | Fact::Other => {}
         }
     }
 
@@ -207,16 +196,7 @@ impl Projection {
         // A turn without an id is none, to the client too.
         let next = (!id.is_empty()).then(|| OpenTurn { id: id.clone(), start: seq, reply: None });
         if let Some(open) = mem::replace(&mut self.open, next) {
-            self.turns.push(Turn {
-                id: open.id,
-                start: open.start,
-                end: 0,
-                boundary: 0,
-                status: "in_progress".to_owned(),
-                message_id: open.reply,
-                state: State::Unclosed,
-                closed_by: None,
-            });
+            self.turns.push(open.unended(State::Unclosed));
         }
     }
 

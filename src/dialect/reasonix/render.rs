@@ -25,7 +25,7 @@ use super::{
     record::EventRecord,
     trouble::Trouble,
 };
-use crate::transcript::Source;
+use crate::{refusal::Code, transcript::Source};
 
 /// Names the form of the rendering, in its first line.
 pub const SCHEMA: &str = "offshoot.reasonix/1";
@@ -350,7 +350,7 @@ impl Family {
             session: Some(member.id.to_owned()),
             kind: Some(Kind::End),
             time: own.time,
-            reason: end_of(&projection).map(str::to_owned),
+            reason: end_of(&projection).map(|code| code.as_str().to_owned()),
             ..Line::default()
         };
         put(&mut lines, &end)?;
@@ -396,14 +396,14 @@ fn origin<'a>(session: &str, commit: &'a Commit) -> Option<(&'a str, &'a str)> {
 }
 
 /// What stands in the way of a child of the whole log; none if nothing does.
-fn end_of(projection: &Projection) -> Option<&'static str> {
+fn end_of(projection: &Projection) -> Option<Code> {
     if !projection.is_verifiable() {
-        return Some("history-unverifiable");
+        return Some(Code::HistoryUnverifiable);
     }
     if projection.is_open() {
-        return Some("turn-open");
+        return Some(Code::TurnOpen);
     }
-    projection.has_authority().then_some("active-authority")
+    projection.has_authority().then_some(Code::ActiveAuthority)
 }
 
 /// What is kept of a payload for its line.

@@ -271,10 +271,9 @@ fn the_highest_version_is_found_by_number() {
     );
     assert_eq!(with(&["\"0.25.0\"", "\"0.25.0-preview.1\""]).as_deref(), Some("0.25.0"));
     assert_eq!(with(&["\"unknown\"", "7", "null", "\"1.\\u001b[0m\""]), None);
-    assert!(super::super::is_newer_than_known("0.100.0") && !super::super::is_newer_than_known("0.24.4"));
-    assert!(
-        !super::super::is_newer_than_known("unknown") && !super::super::is_newer_than_known("0.24.4-rc.1")
-    );
+    let newer = |version| crate::dialect::Dialect::is_newer_than_known(&super::super::Qwen, version);
+    assert!(newer("0.100.0") && !newer("0.24.4"));
+    assert!(!newer("unknown") && !newer("0.24.4-rc.1"));
 }
 
 #[test]

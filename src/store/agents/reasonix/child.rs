@@ -100,30 +100,6 @@ pub fn remove_staged(staged: &Path) -> Result<()> {
     atomic::remove_dir_if_there(staged)
 }
 
-/// Whether a session begins with the commits of `parent` up to `through`, as a child of it does. It may have grown since.
-///
-/// # Errors
-/// As for reading either.
-pub fn is_child(session: &ReasonixSession, parent: &ReasonixSession, through: u64) -> Result<bool> {
-    if session.manifest.inherited_event_count != Some(through) {
-        return Ok(false);
-    }
-    let (theirs, ours) = (parent.contents(), session.contents());
-    let (mut theirs, mut ours) = (Commits::new(&parent.log, &theirs), Commits::new(&session.log, &ours));
-    while theirs.last_seq() < through {
-        let original = theirs.next_commit().map_err(|t| t.into_error(parent.log.path()))?;
-        let copy = ours.next_commit().map_err(|t| t.into_error(session.log.path()))?;
-        let (Some(original), Some(copy)) = (original, copy) else { return Ok(false) };
-        let same_events = original.events.iter().map(|e| &e.id).eq(copy.events.iter().map(|e| &e.id));
-        let repeats = copy.begin.commit_id == ids::inherited_commit(&session.id, &original.begin.commit_id)
-            && copy.begin.operation_id == ids::inherited_operation(&parent.id, &original.begin.commit_id);
-        if !same_events || !repeats {
-            return Ok(false);
-        }
-    }
-    Ok(theirs.last_seq() == through)
-}
-
 /// A folder under its temporary name, removed again unless it is published.
 struct Staged {
     dir: PathBuf,

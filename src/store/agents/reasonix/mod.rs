@@ -10,7 +10,7 @@ pub mod home;
 mod older;
 mod session;
 
-pub use child::{Published, is_child, publish_child, remove_staged, staged_path};
+pub use child::{Published, publish_child, remove_staged, staged_path};
 pub use contents::DiskContents;
 pub use family::{PartFile, Scope, open_rendered, open_rendered_at, relatives};
 pub use home::ReasonixDirs;
