@@ -25,12 +25,17 @@ pub struct Rounds {
     pub snapshots: Vec<FileSnapshot>,
     /// The last line of each kind that gives the session a title, in the order in which the kinds count.
     pub titles: [Option<Span>; 3],
-    /// The last pin of the file.
-    pub pin: Option<Pin>,
     /// All pins, in file order.
     pub pins: Vec<Pin>,
     /// The first line that is the JSON value `null`.
     pub null_line: Option<u64>,
+}
+
+impl Rounds {
+    /// The last pin of the file.
+    pub fn pin(&self) -> Option<Pin> {
+        self.pins.last().copied()
+    }
 }
 
 /// A line that keeps the state of files for one record.

@@ -122,9 +122,7 @@ impl Rules for Lines {
             Object::Pin { target, explicit } => {
                 let target = t.ids.intern(&target.text());
                 let before = t.records.len() as RecordIx;
-                let pin = Pin { target, explicit, before };
-                self.rounds.pin = Some(pin);
-                self.rounds.pins.push(pin);
+                self.rounds.pins.push(Pin { target, explicit, before });
             }
             Object::Snapshot(message) => {
                 let message = t.ids.intern(&message.text());

@@ -174,7 +174,7 @@ impl<'a> View<'a> {
         let (last, id) = self.last(candidates())?;
         // Only a copy of an inner record, or a parent behind its child, has anything below it. The client goes on to
         // what is newest there, unless the copy itself is.
-        if self.era.newest && self.rounds.pin.is_none() {
+        if self.era.newest && self.rounds.pins.is_empty() {
             let below = self.below(id);
             let newest = candidates().filter(|&(ix, _)| ix == last || below[ix as usize]);
             if let Some((_, newest)) =
@@ -208,7 +208,7 @@ impl<'a> View<'a> {
         let (tail, rule) = self.unpinned()?;
         let by_tail = |why: &str| Picked { at: tail, rule: format!("{rule}{why}"), pinned: false };
         let by_pin = |pin: &Pin, what: &str| Picked { at: pin.target, rule: what.to_owned(), pinned: true };
-        let Some(pin) = self.rounds.pin.filter(|_| self.era.pins) else { return Some(by_tail("")) };
+        let Some(pin) = self.rounds.pin().filter(|_| self.era.pins) else { return Some(by_tail("")) };
         let later = &self.t.records[pin.before as usize..];
         Some(if later.iter().any(|r| r.flags.has(Flags::COMPRESSION)) {
             by_tail("; a compact boundary behind the pin makes it void")
@@ -232,7 +232,7 @@ impl<'a> View<'a> {
 
     /// Whether a record that is appended below this one would be gone on below: no pin leads elsewhere.
     fn would_follow(&self, tail: IdIx) -> bool {
-        let Some(pin) = self.rounds.pin.filter(|_| self.era.pins) else { return true };
+        let Some(pin) = self.rounds.pin().filter(|_| self.era.pins) else { return true };
         let later = &self.t.records[pin.before as usize..];
         later.iter().any(|r| r.flags.has(Flags::COMPRESSION))
             || self.record(pin.target).is_none_or(|r| self.has(r, Flags::PROGRESS))
