@@ -1,6 +1,6 @@
 //! The navigator's state, and what each key does to it. Knows nothing of a terminal.
 
-use std::time::Instant;
+use std::{rc::Rc, time::Instant};
 
 use hashbrown::HashMap;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -60,7 +60,7 @@ pub enum Mode {
     /// The keys.
     Help,
     /// What two rows differ in: its lines.
-    Compare(Vec<Line>),
+    Compare(Rc<[Line]>),
 }
 
 /// The navigator.
@@ -94,7 +94,7 @@ pub struct App {
     /// What can be done.
     pub options: Options,
     words: HashMap<Row, Words>,
-    text: Option<(Row, usize, Vec<Line>)>,
+    text: Option<(Row, usize, Rc<[Line]>)>,
 }
 
 impl App {
@@ -163,14 +163,16 @@ impl App {
     }
 
     /// The text of the marked row in lines of a width.
-    pub fn text(&mut self, columns: usize) -> &[Line] {
+    pub fn text(&mut self, columns: usize) -> Rc<[Line]> {
         let row = self.row();
-        if self.text.as_ref().is_none_or(|(of, at, _)| (*of, *at) != (row, columns)) {
-            let lines = details::details(&self.doc, row)
-                .unwrap_or_else(|e| vec![Line::Head(format!("cannot be read: {e}"))]);
-            self.text = Some((row, columns, details::wrap(&lines, columns)));
+        if let Some((_, _, lines)) = self.text.as_ref().filter(|(of, at, _)| (*of, *at) == (row, columns)) {
+            return Rc::clone(lines);
         }
-        self.text.as_ref().map_or(&[], |(.., lines)| lines)
+        let lines = details::details(&self.doc, row)
+            .unwrap_or_else(|e| vec![Line::Head(format!("cannot be read: {e}"))]);
+        let lines: Rc<[Line]> = details::wrap(&lines, columns).into();
+        self.text = Some((row, columns, Rc::clone(&lines)));
+        lines
     }
 
     /// Whether there is work left that no key waits for.
@@ -345,7 +347,7 @@ impl App {
             }
             Some(marked) if marked == row => self.say("the mark is taken back"),
             Some(marked) => {
-                self.mode = Mode::Compare(compare::compare(&self.doc, marked.item, row.item));
+                self.mode = Mode::Compare(compare::compare(&self.doc, marked.item, row.item).into());
                 self.scroll = 0;
             }
         }

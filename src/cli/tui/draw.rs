@@ -44,9 +44,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     header(frame, app, look, head);
     match app.mode.clone() {
         Mode::Read => {
-            let columns = usize::from(body.width);
-            let lines = app.text(columns).to_vec();
-            reader(frame, app, look, body, &lines);
+            text(frame, app, look, body);
         }
         Mode::Help => {
             let lines = help(usize::from(body.width));
@@ -241,7 +239,7 @@ fn tree_row(app: &mut App, look: Look, row: Row, columns: usize, from: u32) -> T
 
 /// The text of the marked row.
 fn text(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect) {
-    let lines = app.text(area.width.into()).to_vec();
+    let lines = app.text(area.width.into());
     reader(frame, app, look, area, &lines);
 }
 

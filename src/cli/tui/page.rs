@@ -114,16 +114,14 @@ pub fn siblings(outline: &Outline, item: ItemIx) -> (Option<ItemIx>, Option<Item
     let runs = outline.runs();
     let run = runs[here];
     // All that branches off a sibling lies between it and the next.
-    let mut next = here + 1;
     let mut before = None;
-    let from = run.parent.map_or(0, |p| p as usize + 1);
-    let mut at = from;
+    let mut at = run.parent.map_or(0, |p| p as usize + 1);
     while at < here {
         before = Some(runs[at].from);
         at = after(outline, at as RunIx) as usize;
     }
-    next = next.max(after(outline, here as RunIx) as usize);
-    let next = runs.get(next).filter(|r| r.parent == run.parent).map(|r| r.from);
+    let next =
+        runs.get(after(outline, here as RunIx) as usize).filter(|r| r.parent == run.parent).map(|r| r.from);
     (before, next)
 }
 

@@ -120,14 +120,14 @@ impl Branches {
             self.leaves.iter().map(|leaf| &leaf.uuid).filter(|uuid| !old.contains(uuid)).collect()
         };
         let known = before.pairs();
-        let origin = self.origins();
-        for leaf in &self.leaves {
+        let leaves = self.by_uuid();
+        for (ix, leaf) in self.leaves.iter().enumerate() {
             for other in &leaf.turns {
-                let Some(its) = origin.get(other) else { continue };
+                let Some(&(place, its)) = leaves.get(other) else { continue };
+                let pair = ordered(&leaf.origin, &its.origin);
                 // Each pair once: by the leaf that comes first.
-                let first = self.position(&leaf.uuid) < self.position(other);
-                let pair = ordered(&leaf.origin, its);
-                if first && !known.contains(&pair) && (grew.contains(&leaf.uuid) || grew.contains(other)) {
+                if ix < place && !known.contains(&pair) && (grew.contains(&leaf.uuid) || grew.contains(other))
+                {
                     events.push(Event {
                         name: "second-writer",
                         rest: json!({"leafUuids": [leaf.uuid, other], "evidence": "written in turns"}),
@@ -137,27 +137,15 @@ impl Branches {
         }
     }
 
-    fn position(&self, uuid: &RecordId) -> Option<usize> {
-        self.leaves.iter().position(|leaf| &leaf.uuid == uuid)
-    }
-
-    fn origins(&self) -> HashMap<&RecordId, &RecordId> {
-        self.leaves.iter().map(|leaf| (&leaf.uuid, &leaf.origin)).collect()
+    fn by_uuid(&self) -> HashMap<&RecordId, (usize, &Leaf)> {
+        self.leaves.iter().enumerate().map(|(ix, leaf)| (&leaf.uuid, (ix, leaf))).collect()
     }
 
     /// The branches that were written in turns, by their origins.
     fn pairs(&self) -> HashSet<(&RecordId, &RecordId)> {
-        let origin = self.origins();
-        let of = |leaf: &'_ Leaf| -> Vec<RecordId> { leaf.turns.clone() };
-        let mut pairs = HashSet::new();
-        for leaf in &self.leaves {
-            for other in of(leaf) {
-                if let Some(its) = origin.get(&other) {
-                    pairs.insert(ordered(&leaf.origin, its));
-                }
-            }
-        }
-        pairs
+        let leaves = self.by_uuid();
+        let pairs = self.leaves.iter().flat_map(|leaf| leaf.turns.iter().map(move |other| (leaf, other)));
+        pairs.filter_map(|(leaf, other)| Some(ordered(&leaf.origin, &leaves.get(other)?.1.origin))).collect()
     }
 
     /// The branch that the client would go on in, or the record where that is the end of none.

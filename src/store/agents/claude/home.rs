@@ -145,12 +145,12 @@ fn in_worktree(below: &Path) -> &Path {
 /// The working directory of the first record that has one.
 fn first_cwd(transcript: &Path) -> Option<String> {
     let dialect = dialect::of(Agent::Claude);
-    let whole = FileSource::open(transcript).ok()?;
     for head in HEADS {
         let mut source = FileSource::open(transcript).ok()?;
+        let whole = source.len();
         source.truncate_to(head);
         let read = dialect.read(&source).ok()?;
-        if read.first_cwd.is_some() || whole.len() <= head {
+        if read.first_cwd.is_some() || whole <= head {
             return read.first_cwd;
         }
     }
