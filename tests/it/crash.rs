@@ -38,15 +38,9 @@ pub fn clean(scenario: &Scenario) -> Clean {
 
 fn sweep(scenario: &Scenario) {
     let clean = clean(scenario);
-    let named = scenario.points();
-    let names: Vec<&str> = named.iter().map(|(point, _)| point.as_str()).collect();
-    assert_eq!(names, clean.points, "{}: the table names every point that is reached", scenario.name);
-
-    for (point, after) in named {
+    for (point, after) in scenario.points_reached(&clean.points) {
         let at = format!("{}, stopped at {point}", scenario.name);
-        let mut world = scenario.prepared();
-        let killed = scenario.run(&world, Some(&format!("{point}=kill")));
-        assert_eq!(killed.status.signal(), Some(9), "{at}: not reached: {}", text(&killed.stderr));
+        let mut world = scenario.killed(&point);
         world.assert_sound(&at);
         world.keep();
 
@@ -93,9 +87,7 @@ pub fn finish(scenario: &Scenario, world: &World, clean: &Clean, replayed: bool,
 /// Recovery is stopped in its turn, at each of its points.
 fn recovery_sweep(scenario: &Scenario, point: &str) {
     let clean = clean(scenario);
-    let mut world = scenario.prepared();
-    let killed = scenario.run(&world, Some(&format!("{point}=kill")));
-    assert_eq!(killed.status.signal(), Some(9), "{point} is not reached");
+    let mut world = scenario.killed(point);
     world.keep();
     let recover_command = |world: &World| {
         let mut command = world.env.command(&["recover", "--json"]);

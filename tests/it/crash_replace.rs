@@ -1,11 +1,7 @@
 //! `truncate` and `restore`, stopped at every point, failing at every point, and on disks that take no more: the
 //! transcript is the old one or the new one, whole, and recovery says which.
 
-use std::{
-    fs,
-    os::unix::process::ExitStatusExt,
-    process::{Command, Output},
-};
+use std::{fs, os::unix::process::ExitStatusExt, process::Output};
 
 use offshoot::{
     audit,
@@ -109,14 +105,9 @@ fn finish(scenario: &Scenario, world: &World, clean: &Clean, replayed: bool, at:
 
 fn sweep(scenario: &Scenario) {
     let clean = clean(scenario);
-    let named = scenario.points();
-    let names: Vec<&str> = named.iter().map(|(point, _)| point.as_str()).collect();
-    assert_eq!(names, clean.points, "{}: the table names every point that is reached", scenario.name);
-    for (point, after) in named {
+    for (point, after) in scenario.points_reached(&clean.points) {
         let at = format!("{}, stopped at {point}", scenario.name);
-        let mut world = scenario.prepared();
-        let killed = scenario.run(&world, Some(&format!("{point}=kill")));
-        assert_eq!(killed.status.signal(), Some(9), "{at}: not reached: {}", text(&killed.stderr));
+        let mut world = scenario.killed(&point);
         let made = matches!(after, After::Completed | After::Done);
         assert_eq!(sound(&world, &clean, &at), made, "{at}");
         world.keep();
@@ -160,9 +151,7 @@ fn a_restore_stopped_anywhere() {
 fn recovery_of_a_replacement_stopped_anywhere() {
     for point in ["replace-staged", "replace-renamed", "publish.linked", "agent-leased"] {
         let clean = clean(&TRUNCATE);
-        let mut world = TRUNCATE.prepared();
-        let killed = TRUNCATE.run(&world, Some(&format!("{point}=kill")));
-        assert_eq!(killed.status.signal(), Some(9), "{point} is not reached");
+        let mut world = TRUNCATE.killed(point);
         world.keep();
         let recovery = |world: &World| {
             let mut command = world.env.command(&["recover", "--json"]);
@@ -208,9 +197,7 @@ fn a_failure_anywhere_is_a_fault_that_a_retry_gets_over() {
 /// A recovered operation is not performed on what others have written since.
 #[test]
 fn a_retry_does_not_remove_what_came_since() {
-    let world = TRUNCATE.prepared();
-    let killed = TRUNCATE.run(&world, Some("replace-staged=kill"));
-    assert_eq!(killed.status.signal(), Some(9));
+    let world = TRUNCATE.killed("replace-staged");
     let mut grown = world.before.clone();
     let last = grown[..grown.len() - 1].iter().rposition(|b| *b == b'\n').unwrap() + 1;
     let line = String::from_utf8(grown[last..].to_vec()).unwrap();
@@ -255,15 +242,7 @@ fn a_file_that_cannot_grow_is_a_fault_and_nothing_is_lost() {
         for blocks in 0.. {
             let at = format!("{}, files of at most {blocks} blocks", scenario.name);
             let world = scenario.prepared();
-            let whole = world.call(scenario.verb, scenario.args);
-            let mut limited = Command::new("/bin/sh");
-            limited.arg("-c").arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")).arg(whole.get_program());
-            limited.args(whole.get_args()).env_clear();
-            limited.envs(whole.get_envs().filter_map(|(k, v)| Some((k, v?))));
-            limited.current_dir(whole.get_current_dir().unwrap());
-            limited.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
-            limited.stderr(std::process::Stdio::piped());
-            let output = run(limited, None, "");
+            let output = scenario.run_limited(&world, blocks);
             let made = sound(&world, &clean, &at);
             assert_eq!(world.litter(), Vec::<String>::new(), "{at}");
             let done = output.status.code() == Some(0);

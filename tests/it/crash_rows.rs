@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::process::ExitStatusExt,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -18,13 +18,6 @@ use crate::{
     crash_runs::{ANCHOR_RUN, FORK, Scenario, WRITER, WRITER_WITHOUT_SEED},
     crash_world::{OPERATION, World, result, run, text},
 };
-
-fn killed(scenario: &Scenario, point: &str) -> World {
-    let world = scenario.prepared();
-    let output = scenario.run(&world, Some(&format!("{point}=kill")));
-    assert_eq!(output.status.signal(), Some(9), "{point} is not reached: {}", text(&output.stderr));
-    world
-}
 
 /// The path of the child, from the pending entry.
 fn child_of(world: &World) -> PathBuf {
@@ -43,7 +36,7 @@ fn refused(world: &World, args: &[&str], status: i32, code: &str) -> Value {
 #[test]
 fn a_foreign_file_under_the_childs_name_is_left_alone() {
     let clean = clean(&FORK);
-    let world = killed(&FORK, "fork-backups");
+    let world = FORK.killed("fork-backups");
     let child = child_of(&world);
     fs::write(&child, "somebody else's\n").unwrap();
     assert_eq!(recover(&world, "foreign child"), ["left"]);
@@ -102,9 +95,9 @@ fn a_refusal_behind_pending_frees_the_id_even_if_it_is_stopped_before() {
 
 #[test]
 fn a_claim_without_an_entry_binds_nobody_and_an_entry_binds() {
-    let world = killed(&FORK, "claimed");
+    let world = FORK.killed("claimed");
     assert!(run(world.call("resume", &["--leaf", "a3", "--seed", "none"]), None, "").status.success());
-    let world = killed(&FORK, "pending");
+    let world = FORK.killed("pending");
     refused(&world, &["--leaf", "a3", "--seed", "none"], 3, "operation-conflict");
     finish_unseen(&FORK, &world, &clean(&FORK).result);
 }
@@ -113,7 +106,7 @@ fn a_claim_without_an_entry_binds_nobody_and_an_entry_binds() {
 fn a_child_that_has_grown_since_is_whole() {
     let clean = clean(&FORK);
     for by_recover in [true, false] {
-        let world = killed(&FORK, "publish.linked");
+        let world = FORK.killed("publish.linked");
         let child = child_of(&world);
         let tail = clean.result["seed"]["parentUuid"].clone();
         let record = json!({"uuid": "new", "parentUuid": tail, "sessionId": clean.result["seed"]["sessionId"],
@@ -132,7 +125,7 @@ fn a_child_that_has_grown_since_is_whole() {
 #[test]
 fn an_anchor_cut_at_any_byte_is_ended_or_taken_for_whole() {
     let clean = clean(&ANCHOR_RUN);
-    let mut world = killed(&ANCHOR_RUN, "append-unsynced");
+    let mut world = ANCHOR_RUN.killed("append-unsynced");
     let whole = fs::read(&world.transcript).unwrap();
     let (start, end) = (world.before.len(), whole.len());
     world.keep();
@@ -155,7 +148,7 @@ fn an_anchor_cut_at_any_byte_is_ended_or_taken_for_whole() {
 #[test]
 fn a_choice_that_no_longer_fits_is_stale() {
     for edit in [true, false] {
-        let mut world = killed(&ANCHOR_RUN, "pending");
+        let mut world = ANCHOR_RUN.killed("pending");
         assert_eq!(recover(&world, "stale"), ["abandoned"]);
         let text = fs::read_to_string(&world.transcript).unwrap();
         let now = if edit {
@@ -174,7 +167,7 @@ fn a_choice_that_no_longer_fits_is_stale() {
 
 #[test]
 fn a_transcript_that_is_gone_takes_the_leftovers_of_its_fork_with_it() {
-    let world = killed(&FORK, "fork-backups");
+    let world = FORK.killed("fork-backups");
     let child = child_of(&world);
     let backups = world.env.path("home/.qwen/file-history").join(child.file_stem().unwrap());
     assert!(backups.exists() && !world.litter().is_empty());
@@ -187,7 +180,7 @@ fn a_transcript_that_is_gone_takes_the_leftovers_of_its_fork_with_it() {
 #[test]
 fn a_torn_record_waits_for_somebody_who_ends_it() {
     for (scenario, point) in [(&WRITER, "append-half#2"), (&WRITER_WITHOUT_SEED, "append-half")] {
-        let world = killed(scenario, point);
+        let world = scenario.killed(point);
         let torn = fs::read(&world.transcript).unwrap();
         assert!(!torn.ends_with(b"\n"));
         // Neither a dry run nor a refusal may take the mark away without ending the line.
@@ -324,14 +317,7 @@ fn a_file_that_cannot_grow_is_a_fault_and_nothing_is_lost() {
         loop {
             let at = format!("{}, files of at most {blocks} blocks", scenario.name);
             let world = scenario.prepared();
-            let whole = world.call(scenario.verb, scenario.args);
-            let mut limited = Command::new("/bin/sh");
-            limited.arg("-c").arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")).arg(whole.get_program());
-            limited.args(whole.get_args()).env_clear();
-            limited.envs(whole.get_envs().filter_map(|(k, v)| Some((k, v?))));
-            limited.current_dir(whole.get_current_dir().unwrap());
-            limited.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            let output = run(limited, None, &scenario.input(&world));
+            let output = scenario.run_limited(&world, blocks);
             let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
             world.assert_sound(&at);
             assert_eq!(world.litter(), Vec::<String>::new(), "{at}");

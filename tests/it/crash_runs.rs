@@ -1,6 +1,9 @@
 //! The runs that the crash tests stop, with every point that each of them reaches.
 
-use std::process::Output;
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::{Command, Output, Stdio},
+};
 
 use After::{Abandoned, Completed, Done, NeverMade};
 use offshoot::store::ledger::entry::State;
@@ -63,8 +66,37 @@ impl Scenario {
             .collect()
     }
 
+    /// [`Scenario::points`], which are those that a clean run reached.
+    pub fn points_reached(&self, reached: &[String]) -> Vec<(String, After)> {
+        let named = self.points();
+        let names: Vec<&str> = named.iter().map(|(point, _)| point.as_str()).collect();
+        assert_eq!(names, reached, "{}: the table names every point that is reached", self.name);
+        named
+    }
+
     pub fn run(&self, world: &World, plan: Option<&str>) -> Output {
         run(world.call(self.verb, self.args), plan, &self.input(world))
+    }
+
+    /// What a run leaves that was killed at a point.
+    pub fn killed(&self, point: &str) -> World {
+        let world = self.prepared();
+        let killed = self.run(&world, Some(&format!("{point}=kill")));
+        let at = format!("{}, stopped at {point}", self.name);
+        assert_eq!(killed.status.signal(), Some(9), "{at}: not reached: {}", text(&killed.stderr));
+        world
+    }
+
+    /// Runs it where no file may grow longer than so many blocks of 512 bytes.
+    pub fn run_limited(&self, world: &World, blocks: u32) -> Output {
+        let whole = world.call(self.verb, self.args);
+        let mut limited = Command::new("/bin/sh");
+        limited.arg("-c").arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")).arg(whole.get_program());
+        limited.args(whole.get_args()).env_clear();
+        limited.envs(whole.get_envs().filter_map(|(k, v)| Some((k, v?))));
+        limited.current_dir(whole.get_current_dir().unwrap());
+        limited.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        run(limited, None, &self.input(world))
     }
 
     /// The record bodies that are not there yet: what a caller sends who takes up the operation.
