@@ -4,10 +4,7 @@ use hashbrown::HashMap;
 
 use crate::{
     cli::session::Opened,
-    dialect::reasonix::{
-        commit::Commits,
-        projection::{Projection, State},
-    },
+    dialect::reasonix::{commit::Commits, projection::Projection, turns_of},
     record::{Agent, RecordKind},
     refusal::{Code, Result},
     store::agents::reasonix::ReasonixSession,
@@ -49,13 +46,11 @@ pub fn ends(opened: &Opened) -> Result<HashMap<RecordIx, Ends>> {
         }
     }
     records.extend(record_of(t, &session.id).map(|end| (u64::MAX, end)));
-    for turn in projection.turns() {
-        let refused = match turn.state {
-            State::Available if projection.is_verifiable() => None,
-            State::Available => Some(Code::HistoryUnverifiable),
-            State::Open | State::Unclosed => continue,
-            State::ActiveAuthority => Some(Code::ActiveAuthority),
-            State::BoundaryShared => Some(Code::BoundaryShared),
+    for turn in turns_of(&projection, &session.id).turns {
+        let refused = match turn.available {
+            Ok(_) => None,
+            Err(Code::TurnOpen | Code::TurnUnclosed) => continue,
+            Err(code) => Some(code),
         };
         let ends = Ends { turn: turn.id, refused };
         // Of turns that one commit closed the last one counts: it ends behind the others.
