@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::scan;
+use super::{scan, strings};
 
 /// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,36 +45,41 @@ impl<'a> Field<'a> {
 
 /// What stands between the quotes of a valid string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dialect) struct RawStr<'a>(&'a [u8]);
+pub(in crate::dialect) struct RawStr<'a> {
+    raw: &'a [u8],
+    /// Whether there is no escape in it.
+    plain: bool,
+}
 
 impl<'a> RawStr<'a> {
+    fn new(raw: &'a [u8]) -> Self {
+        RawStr { raw, plain: !raw.contains(&b'\\') }
+    }
+
     pub fn is_empty(self) -> bool {
-        self.0.is_empty()
+        self.raw.is_empty()
     }
 
     pub fn raw(self) -> &'a [u8] {
-        self.0
+        self.raw
     }
 
     /// The bytes of the text if it is spelled without escapes, else of the text. For comparison with known names.
     pub fn name(self) -> Cow<'a, [u8]> {
-        if self.0.contains(&b'\\') {
-            return Cow::Owned(self.text().into_owned().into_bytes());
-        }
-        Cow::Borrowed(self.0)
+        if self.plain { Cow::Borrowed(self.raw) } else { Cow::Owned(self.text().into_owned().into_bytes()) }
     }
 
     /// Compares with a text of printable ASCII, whichever way the string spells it.
     pub fn is(self, ascii: &str) -> bool {
         // No spelling of a character takes more than six bytes; long texts need not be decoded.
-        self.0 == ascii.as_bytes()
-            || (self.0.len() <= 6 * ascii.len() && self.0.contains(&b'\\') && self.text() == ascii)
+        self.raw == ascii.as_bytes()
+            || (!self.plain && self.raw.len() <= 6 * ascii.len() && self.text() == ascii)
     }
 
     /// Whether the first character that is no white space is surely another one than this of printable ASCII. For
     /// a text that begins with an escape or outside of ASCII it may be false all the same.
     pub fn begins_otherwise(self, ascii: u8) -> bool {
-        match self.0.iter().find(|b| !b.is_ascii_whitespace()) {
+        match self.raw.iter().find(|b| !b.is_ascii_whitespace()) {
             Some(&first) => first.is_ascii_graphic() && first != b'\\' && first != ascii,
             None => true,
         }
@@ -82,11 +87,11 @@ impl<'a> RawStr<'a> {
 
     /// The text: each lone surrogate and each maximal invalid sequence of bytes is U+FFFD.
     pub fn text(self) -> Cow<'a, str> {
-        let text = match std::str::from_utf8(self.0) {
+        let text = match std::str::from_utf8(self.raw) {
             Ok(text) => Cow::Borrowed(text),
-            Err(_) => String::from_utf8_lossy(self.0),
+            Err(_) => String::from_utf8_lossy(self.raw),
         };
-        if !self.0.contains(&b'\\') {
+        if self.plain {
             return text;
         }
         let mut out = String::with_capacity(text.len());
@@ -144,6 +149,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The first byte of what comes next, white space aside.
+    #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         self.at = scan::blank_end(self.bytes, self.at);
         self.bytes.get(self.at).copied()
@@ -182,9 +188,16 @@ impl<'a> Cursor<'a> {
 
     /// Steps over one value and says what it is.
     pub fn field(&mut self) -> Result<Field<'a>> {
+        if self.peek() == Some(b'"')
+            && let Some(found) = strings::string_end(self.bytes, self.at + 1)
+        {
+            let raw = &self.bytes[self.at + 1..found.end - 1];
+            self.at = found.end;
+            return Ok(Field::Str(RawStr { raw, plain: found.plain }));
+        }
         let value = self.skip()?;
         Ok(match value {
-            [b'"', inner @ .., b'"'] => Field::Str(RawStr(inner)),
+            [b'"', inner @ .., b'"'] => Field::Str(RawStr::new(inner)),
             b"null" => Field::Null,
             other => Field::Other(other),
         })
@@ -203,10 +216,9 @@ impl<'a> Cursor<'a> {
             let Field::Str(key) = self.field()? else { return Err(self.error("a key must stand here")) };
             self.expect(b':')?;
             member(key, self)?;
-            if self.take(b'}') {
+            if !self.goes_on(b'}')? {
                 return Ok(());
             }
-            self.expect(b',')?;
         }
     }
 
@@ -218,10 +230,9 @@ impl<'a> Cursor<'a> {
         }
         loop {
             element(self)?;
-            if self.take(b']') {
+            if !self.goes_on(b']')? {
                 return Ok(());
             }
-            self.expect(b',')?;
         }
     }
 
@@ -233,14 +244,37 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Steps over the comma before the next member, or over the `close` that ends them all.
+    #[inline]
+    fn goes_on(&mut self, close: u8) -> Result<bool> {
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == close => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => Err(self.missing(b',')),
+        }
+    }
+
+    #[inline]
     fn take(&mut self, byte: u8) -> bool {
         let there = self.peek() == Some(byte);
         self.at += usize::from(there);
         there
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Result {
-        if self.take(byte) { Ok(()) } else { Err(self.error(&format!("`{}` must stand here", byte as char))) }
+        if self.take(byte) { Ok(()) } else { Err(self.missing(byte)) }
+    }
+
+    #[cold]
+    fn missing(&self, byte: u8) -> JsonError {
+        self.error(&format!("`{}` must stand here", byte as char))
     }
 
     fn error(&self, what: &str) -> JsonError {

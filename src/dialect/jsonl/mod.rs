@@ -11,4 +11,5 @@ pub(super) mod read;
 pub(super) mod redact;
 mod region;
 pub(super) mod scan;
+mod strings;
 pub(super) mod version;

@@ -1,8 +1,10 @@
 //! Where a JSON value ends, for the loop that every byte of every transcript goes through.
 //!
-//! This is the one place that does not leave JSON to `serde_json`, and it leaves it the last word: only a value that
-//! is found valid here is stepped over here, everything else (also what is merely nested too deep) is `None`, and
+//! This and [`super::strings`] are what does not leave JSON to `serde_json`, and they leave it the last word: only a value
+//! that is found valid here is stepped over here, everything else (also what is merely nested too deep) is `None`, and
 //! [`super::json::Cursor::skip`] asks `serde_json`. A test holds the two to one answer.
+
+use super::strings::string_end;
 
 /// The deepest nesting that is followed: one bit of a word a level.
 const DEEPEST: u32 = 64;
@@ -16,7 +18,7 @@ pub(super) fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at = blank_end(bytes, at);
         match *bytes.get(at)? {
-            b'"' => at = string_end(bytes, at + 1)?,
+            b'"' => at = string_end(bytes, at + 1)?.end,
             open @ (b'{' | b'[') => {
                 at = blank_end(bytes, at + 1);
                 let close = if open == b'{' { b'}' } else { b']' };
@@ -80,30 +82,11 @@ fn key_end(bytes: &[u8], at: usize) -> Option<usize> {
     if *bytes.get(at)? != b'"' {
         return None;
     }
-    let at = blank_end(bytes, string_end(bytes, at + 1)?);
+    let at = blank_end(bytes, string_end(bytes, at + 1)?.end);
     (*bytes.get(at)? == b':').then_some(at + 1)
 }
 
-/// The offset behind the quote that ends the string whose content begins at `at`.
-#[inline]
-pub(super) fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        at += plain(bytes.get(at..)?);
-        match *bytes.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => {
-                at += match *bytes.get(at + 1)? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 2,
-                    b'u' if bytes.get(at + 2..at + 6)?.iter().all(u8::is_ascii_hexdigit) => 6,
-                    _ => return None,
-                };
-            }
-            _ => return None,
-        }
-    }
-}
-
-/// As [`string_end`], whatever the string holds.
+/// As [`super::strings::string_end`], whatever the string holds.
 pub(in crate::dialect) fn any_string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
@@ -112,32 +95,6 @@ pub(in crate::dialect) fn any_string_end(bytes: &[u8], mut at: usize) -> Option<
         }
         at += 2;
     }
-}
-
-/// How many bytes there are before the first quote, backslash or control character.
-#[inline]
-fn plain(bytes: &[u8]) -> usize {
-    let special = |b: u8| b < 0x20 || b == b'"' || b == b'\\';
-    let (words, rest) = bytes.as_chunks();
-    let mut at = 0;
-    for &word in words {
-        let found = specials(u64::from_le_bytes(word));
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += size_of::<u64>();
-    }
-    at + rest.iter().position(|&b| special(b)).unwrap_or(rest.len())
-}
-
-/// The highest bit of each byte that is a quote, a backslash or a control character. Bytes above the lowest of these
-/// may be marked without being one: a subtraction borrows from the byte above only where one is found.
-#[inline]
-fn specials(word: u64) -> u64 {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
-    let is = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
-    (below(word, 0x20) | is(b'"') | is(b'\\')) & (ONES << 7)
 }
 
 #[inline]
