@@ -1,5 +1,6 @@
-//! The file cut into regions of whole lines, each to be found without a look at the others: the lines that begin
-//! within one chunk of the file, the last of them to its end.
+//! The file cut into regions of whole lines, each to be found without a look at the others: the lines that begin behind
+//! a line feed of one chunk of the file, the last of them to its end. Chunks are read from where they begin, since the
+//! kernel copies whole pages fastest.
 
 use std::{io, ops::Range};
 
@@ -27,8 +28,9 @@ pub(super) struct Overlong {
     pub ended: bool,
 }
 
-/// Reads the lines that begin in the `chunk`-th `chunk_bytes` of `source`, which must not lie behind its end. A line
-/// of more than `longest` bytes is stepped over if it is the last one; `buf` never holds more than that.
+/// Reads the lines whose line feed before them stands in the `chunk`-th `chunk_bytes` of `source`, which must not lie
+/// behind its end; the first line belongs to the first chunk. A line of more than `longest` bytes is stepped over if it
+/// is the last one; `buf` never holds more than that.
 ///
 /// # Errors
 /// Only what `source` reports.
@@ -42,43 +44,55 @@ pub(super) fn load<'a>(
     let len = source.len();
     let from = chunk * chunk_bytes;
     let to = from.saturating_add(chunk_bytes).min(len);
-    // Whether a line begins at `from` is told by the byte before.
-    let base = from.saturating_sub(1);
-    buf.clear();
-    extend(source, base..to, buf)?;
-    let before_last = buf.len() - 1;
-    let start = match chunk {
-        0 => 0,
-        _ => match memchr::memchr(b'\n', &buf[..before_last]) {
-            Some(at) => at + 1,
-            None => return Ok(Region { offset: to, bytes: &[], overlong: None }),
-        },
+    let mut window = Window { buf, filled: 0 };
+    window.extend(source, from..to)?;
+    let start = match (chunk, memchr::memchr(b'\n', window.bytes())) {
+        (0, _) => 0,
+        (_, Some(at)) => at + 1,
+        (_, None) => return Ok(Region { offset: to, bytes: &[], overlong: None }),
     };
-    let last = memchr::memrchr(b'\n', &buf[..before_last]).map_or(start, |at| at + 1);
+    let last = memchr::memrchr(b'\n', window.bytes()).map_or(start, |at| at + 1);
     let mut dropped = 0;
-    let mut ended = buf[before_last] == b'\n';
+    let mut ended = false;
     let mut at = to;
     while !ended && at < len {
-        let scanned = buf.len();
+        let scanned = window.filled;
         let end = at.saturating_add(STEP.max((scanned - last) / 4) as u64).min(len);
-        extend(source, at..end, buf)?;
+        window.extend(source, at..end)?;
         at = end;
-        if let Some(found) = memchr::memchr(b'\n', &buf[scanned..]) {
-            buf.truncate(scanned + found + 1);
+        if let Some(found) = memchr::memchr(b'\n', &window.bytes()[scanned..]) {
+            window.filled = scanned + found + 1;
             ended = true;
         }
-        let line = buf.len() - last - usize::from(ended);
+        let line = window.filled - last - usize::from(ended);
         if dropped > 0 || line > longest {
             dropped += line as u64;
-            buf.truncate(last);
+            window.filled = last;
         }
     }
     let overlong = (dropped > 0).then_some(Overlong { bytes: dropped, ended });
-    Ok(Region { offset: base + start as u64, bytes: &buf[start..], overlong })
+    let Window { buf, filled } = window;
+    Ok(Region { offset: from + start as u64, bytes: &buf[start..filled], overlong })
 }
 
-fn extend(source: &dyn Source, range: Range<u64>, buf: &mut Vec<u8>) -> io::Result<()> {
-    let kept = buf.len();
-    buf.resize(kept + (range.end - range.start) as usize, 0);
-    source.read_exact_at(range.start, &mut buf[kept..])
+/// The bytes that were read, in a buffer that is not cleared for the next ones: they are written over.
+struct Window<'a> {
+    buf: &'a mut Vec<u8>,
+    filled: usize,
+}
+
+impl Window<'_> {
+    fn bytes(&self) -> &[u8] {
+        &self.buf[..self.filled]
+    }
+
+    fn extend(&mut self, source: &dyn Source, range: Range<u64>) -> io::Result<()> {
+        let end = self.filled + (range.end - range.start) as usize;
+        if self.buf.len() < end {
+            self.buf.resize(end, 0);
+        }
+        source.read_exact_at(range.start, &mut self.buf[self.filled..end])?;
+        self.filled = end;
+        Ok(())
+    }
 }
