@@ -53,7 +53,16 @@ impl IdTable {
 
     /// The number of `id`, which is given one if it is new.
     pub fn intern(&mut self, id: &str) -> IdIx {
-        let packed = pack(id);
+        self.intern_uuid(id.as_bytes()).unwrap_or_else(|| self.intern_as(None, id))
+    }
+
+    /// The number of an id that is a UUID in its usual form; none if it is another one.
+    pub fn intern_uuid(&mut self, id: &[u8]) -> Option<IdIx> {
+        pack(id).map(|packed| self.intern_as(Some(packed), ""))
+    }
+
+    /// `id` counts only where nothing is packed.
+    fn intern_as(&mut self, packed: Option<Packed>, id: &str) -> IdIx {
         let hash = self.hash(packed, id);
         if let Some(found) = self.find_hashed(hash, packed, id) {
             return found;
@@ -85,7 +94,7 @@ impl IdTable {
 
     /// The number of `id`, if it is mentioned.
     pub fn find(&self, id: &str) -> Option<IdIx> {
-        let packed = pack(id);
+        let packed = pack(id.as_bytes());
         self.find_hashed(self.hash(packed, id), packed, id)
     }
 
@@ -141,12 +150,11 @@ fn other_text(packed: Packed, others: &[Box<str>]) -> &str {
 }
 
 /// The 16 bytes of a hyphenated lower-case UUID; any other spelling is another id.
-fn pack(id: &str) -> Option<Packed> {
-    let bytes = id.as_bytes();
-    if bytes.len() != 36 || bytes.iter().any(u8::is_ascii_uppercase) {
+fn pack(id: &[u8]) -> Option<Packed> {
+    if id.len() != 36 || id.iter().fold(false, |upper, b| upper | b.is_ascii_uppercase()) {
         return None;
     }
-    uuid::Uuid::try_parse(id).ok().map(|u| Packed(u.into_bytes()))
+    uuid::Uuid::try_parse_ascii(id).ok().map(|u| Packed(u.into_bytes()))
 }
 
 #[cfg(test)]

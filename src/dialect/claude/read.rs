@@ -79,7 +79,11 @@ fn first<'a>(cursor: &mut Cursor<'a>, byte: u8) -> Result<First<'a>, JsonError> 
 impl Rules for Lines {
     type Line<'a> = Line<'a>;
 
-    fn parse(line: &[u8], offset: u64) -> Line<'_> {
+    type Survey = ();
+
+    fn survey(_: &[u8]) {}
+
+    fn parse(line: &[u8], offset: u64, (): ()) -> Line<'_> {
         let start = if offset == 0 && line.starts_with(BOM) { BOM.len() } else { 0 };
         let mut cursor = Cursor::new(&line[start..]);
         let Some(byte) = cursor.peek() else { return Line::blank() };
@@ -120,12 +124,12 @@ impl Rules for Lines {
                 self.record(t, &head, place);
             }
             Object::Pin { target, explicit } => {
-                let target = t.ids.intern(&target.text());
+                let target = target.intern(&mut t.ids);
                 let before = t.records.len() as RecordIx;
                 self.rounds.pins.push(Pin { target, explicit, before });
             }
             Object::Snapshot(message) => {
-                let message = t.ids.intern(&message.text());
+                let message = message.intern(&mut t.ids);
                 let before = t.records.len() as RecordIx;
                 self.rounds.snapshots.push(FileSnapshot { message, before, span: place });
             }
@@ -153,8 +157,8 @@ impl Lines {
             t.first_cwd = head.cwd.text().map(|cwd| cwd.into_owned());
         }
         let ix = t.records.len() as RecordIx;
-        let id = t.ids.intern(&head.uuid.text());
-        let parent = head.parent.map(|p| t.ids.intern(&p.text()));
+        let id = head.uuid.intern(&mut t.ids);
+        let parent = head.parent.map(|p| p.intern(&mut t.ids));
         let rounds = &mut self.rounds;
         rounds.message.push(head.message.as_ref().map(|m| rounds.names.intern(m)));
         rounds.times.push(head.time);
@@ -164,11 +168,11 @@ impl Lines {
         if head.kind == RecordKind::ToolResult {
             rounds.answers.extend(head.content.answers.iter().map(|c| (ix, rounds.names.intern(c))));
             if let Field::Str(source) = head.source {
-                rounds.sources.push((ix, t.ids.intern(&source.text())));
+                rounds.sources.push((ix, source.intern(&mut t.ids)));
             }
         }
         if let Some(logical) = head.logical {
-            rounds.logical.push((ix, t.ids.intern(&logical.text())));
+            rounds.logical.push((ix, logical.intern(&mut t.ids)));
         }
         if let Some(kept) = &head.kept {
             rounds.kept.push(kept.note(ix, &mut t.ids));

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 
 use super::{scan, strings};
+use crate::transcript::{IdIx, IdTable};
 
 /// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +68,11 @@ impl<'a> RawStr<'a> {
     /// The bytes of the text if it is spelled without escapes, else of the text. For comparison with known names.
     pub fn name(self) -> Cow<'a, [u8]> {
         if self.plain { Cow::Borrowed(self.raw) } else { Cow::Owned(self.text().into_owned().into_bytes()) }
+    }
+
+    /// The number of the id that it is.
+    pub fn intern(self, ids: &mut IdTable) -> IdIx {
+        ids.intern_uuid(self.raw).unwrap_or_else(|| ids.intern(&self.text()))
     }
 
     /// Compares with a text of printable ASCII, whichever way the string spells it.

@@ -21,6 +21,11 @@ pub(in crate::dialect) fn pieces(line: &[u8]) -> impl Iterator<Item = (usize, &[
     })
 }
 
+/// Whether there is a carriage return.
+pub(in crate::dialect) fn holds_return(lines: &[u8]) -> bool {
+    memchr::memchr(b'\r', lines).is_some()
+}
+
 /// Whether a line holds U+2028 or U+2029.
 pub(in crate::dialect) fn holds_separator(line: &[u8]) -> bool {
     static FIRST_TWO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\xe2\x80"));

@@ -43,8 +43,15 @@ pub(in crate::dialect) trait Rules: Send {
     /// What a line holds by itself.
     type Line<'a>;
 
-    /// Looks at one line (without its line feed), which begins at `offset` of the file.
-    fn parse(line: &[u8], offset: u64) -> Self::Line<'_>;
+    /// What is asked of many lines at once, so that not each must be searched for it.
+    type Survey: Copy;
+
+    /// Looks over lines that stand one behind the other.
+    fn survey(lines: &[u8]) -> Self::Survey;
+
+    /// Looks at one line (without its line feed) of those that `survey` was made of, which begins at `offset` of the
+    /// file.
+    fn parse(line: &[u8], offset: u64, survey: Self::Survey) -> Self::Line<'_>;
 
     /// Adds the records of line number `t.lines`, which begins at `offset`. Lines come in the order of the file.
     fn apply(&mut self, t: &mut Transcript, line: Self::Line<'_>, offset: u64) -> Outcome;
@@ -104,11 +111,12 @@ struct Lines<'a, R: Rules> {
 
 impl<'a, R: Rules> Lines<'a, R> {
     fn parse(region: &Region<'a>, longest: usize) -> Self {
+        let survey = R::survey(region.bytes);
         let mut whole = Vec::new();
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', region.bytes) {
             let offset = region.offset + start as u64;
-            let line = (end - start <= longest).then(|| R::parse(&region.bytes[start..end], offset));
+            let line = (end - start <= longest).then(|| R::parse(&region.bytes[start..end], offset, survey));
             whole.push((end + 1 - start, line));
             start = end + 1;
         }
@@ -161,7 +169,7 @@ impl<R: Rules> Reader<'_, R> {
         self.t.lines += 1;
         // Node's decoder drops a character that the end of the file cuts off.
         let whole = without_cut_character(line);
-        let mut outcome = self.rules.apply(&mut self.t, R::parse(whole, offset), offset);
+        let mut outcome = self.rules.apply(&mut self.t, R::parse(whole, offset, R::survey(whole)), offset);
         let rest = &line[outcome.objects_end..];
         let torn = if lines::trim(rest).1.is_empty() { 0 } else { rest.len() };
         let kept = line.len() - torn;

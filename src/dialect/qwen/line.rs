@@ -23,7 +23,15 @@ pub(super) enum Found<'a> {
 }
 
 /// Reads one line without its line feed, and says whether a carriage return within it ends a line for the client.
-pub(super) fn read<'a>(line: &'a [u8], found: &mut dyn FnMut(Found<'a>)) -> bool {
+/// `returns`: whether it may hold one.
+pub(super) fn read<'a>(line: &'a [u8], returns: bool, found: &mut dyn FnMut(Found<'a>)) -> bool {
+    if !returns {
+        let (blank, text) = lines::trim(line);
+        if !text.is_empty() {
+            read_piece(text, blank, found);
+        }
+        return false;
+    }
     let mut texts = 0;
     for (offset, piece) in lines::pieces(line) {
         let (blank, text) = lines::trim(piece);

@@ -32,20 +32,39 @@ struct Lines {
 
 /// What the client gets out of one line.
 pub(super) struct Line<'a> {
-    found: Vec<Found<'a>>,
+    /// What stands first in it: of nearly every line all there is.
+    first: Option<Found<'a>>,
+    more: Vec<Found<'a>>,
     /// Whether a carriage return within it ends a line for the client.
     broken: bool,
     /// Whether it holds U+2028 or U+2029.
     separator: bool,
 }
 
+/// What some of a region's lines hold.
+#[derive(Clone, Copy)]
+pub(super) struct Survey {
+    returns: bool,
+    separators: bool,
+}
+
 impl Rules for Lines {
     type Line<'a> = Line<'a>;
 
-    fn parse(line: &[u8], _: u64) -> Line<'_> {
-        let mut found = Vec::with_capacity(1);
-        let broken = line::read(line, &mut |f| found.push(f));
-        Line { found, broken, separator: lines::holds_separator(line) }
+    type Survey = Survey;
+
+    fn survey(lines: &[u8]) -> Survey {
+        Survey { returns: lines::holds_return(lines), separators: lines::holds_separator(lines) }
+    }
+
+    fn parse(line: &[u8], _: u64, survey: Survey) -> Line<'_> {
+        let (mut first, mut more) = (None, Vec::new());
+        let mut note = |f| match first {
+            None => first = Some(f),
+            Some(_) => more.push(f),
+        };
+        let broken = line::read(line, survey.returns, &mut note);
+        Line { first, more, broken, separator: survey.separators && lines::holds_separator(line) }
     }
 
     fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {
@@ -55,7 +74,7 @@ impl Rules for Lines {
             t.separator_line = Some(number);
         }
         let mut malformed: Option<(usize, String)> = None;
-        for found in line.found {
+        for found in line.first.into_iter().chain(line.more) {
             match found {
                 Found::Object(range, object) => {
                     out.objects_end = range.end;
@@ -93,8 +112,8 @@ impl Lines {
     fn record(&mut self, t: &mut Transcript, head: &Head<'_>, span: Span) {
         self.marks.session(t, head.session);
         self.marks.version(head.version);
-        let id = t.ids.intern(&head.uuid.text());
-        let parent = head.parent.map(|p| t.ids.intern(&p.text()));
+        let id = head.uuid.intern(&mut t.ids);
+        let parent = head.parent.map(|p| p.intern(&mut t.ids));
         let line = read::line_number(t);
         t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
     }

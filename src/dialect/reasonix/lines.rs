@@ -229,7 +229,11 @@ struct Lines;
 impl Rules for Lines {
     type Line<'a> = (usize, Option<Line>);
 
-    fn parse(line: &[u8], _: u64) -> (usize, Option<Line>) {
+    type Survey = ();
+
+    fn survey(_: &[u8]) {}
+
+    fn parse(line: &[u8], _: u64, (): ()) -> (usize, Option<Line>) {
         (line.len(), serde_json::from_slice(line).ok())
     }
 
