@@ -129,7 +129,7 @@ impl Source for Appended<'_> {
 
 /// Where a record's own bytes stand (one JSON object, without line end).
 ///
-/// Packed, so that a [`Record`] takes 32 bytes: there can be millions.
+/// Packed, so that a [`Record`] takes 28 bytes: there can be millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(Rust, packed(4))]
 pub struct Span {

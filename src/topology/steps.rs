@@ -115,7 +115,7 @@ pub(super) fn branch_points(nodes: &Nodes<'_>, units: &Units, leaves: &Leaves) -
         };
     }
     let point = |&leaf: &Node| match above(nodes.record(leaf).id.ix()).map(|up| shared[up]) {
-        Some(id) if id != NONE => nodes.of_id(IdIx(id)).unwrap_or(NONE),
+        Some(id) if id != NONE => nodes.of_id(IdIx::new(id)).unwrap_or(NONE),
         _ => NONE,
     };
     leaves.leaves.iter().map(point).collect()

@@ -1,17 +1,30 @@
 //! Ids as small numbers: 16 bytes for a UUID in its usual form, an arena for any other string.
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, num::NonZero};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// An id of the table, from 0 in order of first mention.
+/// An id of the table, from 0 in order of first mention. Where there may be none, it takes no more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IdIx(pub u32);
+pub struct IdIx(NonZero<u32>);
 
 impl IdIx {
+    /// The id with this number.
+    ///
+    /// # Panics
+    /// For the highest `u32`, which no table gives.
+    pub fn new(number: u32) -> IdIx {
+        number.checked_add(1).and_then(NonZero::new).map(IdIx).expect("BUG: more than 2^32 - 1 ids")
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0.get() - 1
+    }
+
     /// As an index.
     pub fn ix(self) -> usize {
-        self.0 as usize
+        self.number() as usize
     }
 }
 
@@ -28,8 +41,8 @@ pub struct IdTable {
     /// The record that defines this id, or `NO_RECORD`.
     first: Vec<u32>,
     table: HashTable<u32>,
-    /// Ids that are not canonical UUIDs; `packed` then holds an index into it.
-    others: Vec<Box<str>>,
+    /// Ids that are not canonical UUIDs, one behind the other; `packed` then holds where one begins and its length.
+    others: String,
     /// One bit an id: whether it is in `others`.
     is_other: Vec<u64>,
     hasher: DefaultHashBuilder,
@@ -48,7 +61,7 @@ impl IdTable {
 
     /// All ids in order of first mention.
     pub fn iter(&self) -> impl Iterator<Item = IdIx> + use<> {
-        (0..self.packed.len() as u32).map(IdIx)
+        (0..self.packed.len() as u32).map(IdIx::new)
     }
 
     /// The number of `id`, which is given one if it is new.
@@ -67,29 +80,29 @@ impl IdTable {
         if let Some(found) = self.find_hashed(hash, packed, id) {
             return found;
         }
-        let ix = u32::try_from(self.packed.len()).expect("BUG: more than 2^32 ids");
-        let word = ix as usize / 64;
+        let number = u32::try_from(self.packed.len()).unwrap_or(u32::MAX);
+        let ix = IdIx::new(number);
+        let word = ix.ix() / 64;
         if self.is_other.len() <= word {
             self.is_other.push(0);
         }
         self.packed.push(packed.unwrap_or_else(|| {
-            self.is_other[word] |= 1 << (ix % 64);
-            let mut slot = [0; 16];
-            slot[..8].copy_from_slice(&(self.others.len() as u64).to_le_bytes());
-            self.others.push(id.into());
-            Packed(slot)
+            self.is_other[word] |= 1 << (number % 64);
+            let slot = self.others.len() as u128 | (id.len() as u128) << 64;
+            self.others.push_str(id);
+            Packed(slot.to_le_bytes())
         }));
         self.first.push(NO_RECORD);
         let (packed_ids, others, is_other, hasher) =
             (&self.packed, &self.others, &self.is_other, &self.hasher);
-        self.table.insert_unique(hash, ix, |&at| {
+        self.table.insert_unique(hash, number, |&at| {
             if is_other[at as usize / 64] >> (at % 64) & 1 == 1 {
                 hasher.hash_one(other_text(packed_ids[at as usize], others))
             } else {
                 hasher.hash_one(packed_ids[at as usize])
             }
         });
-        IdIx(ix)
+        ix
     }
 
     /// The number of `id`, if it is mentioned.
@@ -133,20 +146,20 @@ impl IdTable {
     fn find_hashed(&self, hash: u64, packed: Option<Packed>, id: &str) -> Option<IdIx> {
         self.table
             .find(hash, |&at| {
-                let at = IdIx(at);
+                let at = IdIx::new(at);
                 match packed {
                     Some(packed) => !self.other(at) && self.packed[at.ix()] == packed,
                     None => self.other(at) && other_text(self.packed[at.ix()], &self.others) == id,
                 }
             })
-            .map(|&at| IdIx(at))
+            .map(|&at| IdIx::new(at))
     }
 }
 
-fn other_text(packed: Packed, others: &[Box<str>]) -> &str {
-    let mut ix = [0; 8];
-    ix.copy_from_slice(&packed.0[..8]);
-    &others[u64::from_le_bytes(ix) as usize]
+fn other_text(packed: Packed, others: &str) -> &str {
+    let slot = u128::from_le_bytes(packed.0);
+    let (from, len) = (slot as u64 as usize, (slot >> 64) as usize);
+    &others[from..from + len]
 }
 
 /// The 16 bytes of a hyphenated lower-case UUID; any other spelling is another id.
@@ -174,7 +187,7 @@ mod tests {
             "\u{feff}",
         ];
         let ids: Vec<_> = spellings.iter().map(|s| t.intern(s)).collect();
-        assert_eq!(ids, (0..7).map(IdIx).collect::<Vec<_>>());
+        assert_eq!(ids, (0..7).map(IdIx::new).collect::<Vec<_>>());
         for (ix, s) in ids.iter().zip(spellings) {
             assert_eq!((t.text(*ix).as_str(), t.find(s), t.intern(s)), (s, Some(*ix), *ix));
         }
@@ -187,10 +200,10 @@ mod tests {
             if i.is_multiple_of(3) { format!("n{i}") } else { uuid::Uuid::from_u128(i).to_string() }
         };
         for i in 0..5_000 {
-            assert_eq!(t.intern(&text(i)).0, i as u32);
+            assert_eq!(t.intern(&text(i)).number(), i as u32);
         }
         for i in 0..5_000 {
-            assert_eq!(t.find(&text(i)), Some(IdIx(i as u32)));
+            assert_eq!(t.find(&text(i)), Some(IdIx::new(i as u32)));
         }
     }
 }

@@ -12,8 +12,8 @@ fn flags(kind: &str, more: &str) -> Flags {
 }
 
 #[test]
-fn a_record_takes_32_bytes() {
-    assert_eq!(size_of::<Record>(), 32);
+fn a_record_takes_28_bytes() {
+    assert_eq!(size_of::<Record>(), 28);
 }
 
 #[test]
