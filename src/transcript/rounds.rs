@@ -9,8 +9,7 @@ pub struct Rounds {
     pub names: IdTable,
     /// Of each record the message that it is a part of, if it is an assistant's.
     pub message: Vec<Option<IdIx>>,
-    /// Of each record when it was written, in milliseconds since 1970; none if it has no time.
-    pub times: Vec<Option<i64>>,
+    times: Vec<i64>,
     /// Calls that a record makes.
     pub calls: Vec<(RecordIx, IdIx)>,
     /// Calls that a record answers.
@@ -31,7 +30,25 @@ pub struct Rounds {
     pub null_line: Option<u64>,
 }
 
+/// Stands for no time: no calendar reaches back so far.
+const NO_TIME: i64 = i64::MIN;
+
 impl Rounds {
+    /// Notes when the next record was written, in milliseconds since 1970; none if it has no time.
+    pub fn push_time(&mut self, time: Option<i64>) {
+        self.times.push(time.unwrap_or(NO_TIME));
+    }
+
+    /// When a record was written, in milliseconds since 1970; none if it has no time.
+    pub fn time(&self, record: RecordIx) -> Option<i64> {
+        Some(self.times[record as usize]).filter(|&time| time != NO_TIME)
+    }
+
+    /// The latest time of all.
+    pub fn latest(&self) -> Option<i64> {
+        self.times.iter().copied().max().filter(|&time| time != NO_TIME)
+    }
+
     /// The last pin of the file.
     pub fn pin(&self) -> Option<Pin> {
         self.pins.last().copied()

@@ -289,9 +289,9 @@ fn an_anchor_moves_the_client_to_every_leaf() {
                     if is_user { record["parentUuid"].clone() } else { ANCHOR.into() }
                 );
                 assert_eq!((&pin["explicit"], &pin["sessionId"]), (&true.into(), &record["sessionId"]));
-                let newest = r.t.rounds.as_ref().unwrap().times.iter().flatten().max();
+                let newest = r.t.rounds.as_ref().unwrap().latest();
                 let at: jiff::Timestamp = record["timestamp"].as_str().unwrap().parse().unwrap();
-                assert!(newest.is_none_or(|&newest| at.as_millisecond() > newest), "{name}: {record}");
+                assert!(newest.is_none_or(|newest| at.as_millisecond() > newest), "{name}: {record}");
                 let mut tail = Vec::new();
                 if !r.t.ends_in_newline || r.t.torn_bytes > 0 {
                     tail.push(b'\n');

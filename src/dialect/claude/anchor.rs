@@ -69,7 +69,7 @@ pub(super) fn anchor(
 
 /// Now, or a millisecond behind the newest record, whatever is later.
 fn later(t: &Transcript, now: jiff::Timestamp) -> jiff::Timestamp {
-    let newest = t.rounds.as_ref().and_then(|rounds| rounds.times.iter().flatten().max());
-    let behind = newest.and_then(|&ms| jiff::Timestamp::from_millisecond(ms.saturating_add(1)).ok());
+    let newest = t.rounds.as_ref().and_then(|rounds| rounds.latest());
+    let behind = newest.and_then(|ms| jiff::Timestamp::from_millisecond(ms.saturating_add(1)).ok());
     behind.map_or(now, |behind| behind.max(now))
 }

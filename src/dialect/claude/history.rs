@@ -29,11 +29,11 @@ impl Walk {
     /// Walks up from a record; over missing parents only with `times`.
     pub fn up(view: &View<'_>, from: IdIx, times: Option<&Times<'_>>) -> Walk {
         let mut walk = Walk::default();
-        let mut seen = HashSet::new();
+        let mut seen = vec![false; view.t.records.len()];
         let mut next = view.record(from);
         while let Some(at) = next {
             let record = view.t.record(at);
-            if !seen.insert(at) {
+            if std::mem::replace(&mut seen[at as usize], true) {
                 walk.cycle = true;
                 break;
             }
@@ -43,7 +43,7 @@ impl Walk {
             let Some(parent) = view.above(at) else { break };
             next = view.record(parent);
             if next.is_none() {
-                next = times.and_then(|times| times.before(at)).filter(|near| !seen.contains(near));
+                next = times.and_then(|times| times.before(at)).filter(|&near| !seen[near as usize]);
                 walk.bridged |= next.is_some();
                 if next.is_none() {
                     walk.gap = Some(Gap { child: record.id, missing: parent });
@@ -66,7 +66,7 @@ impl<'a> Times<'a> {
         let mut sorted: Vec<_> = view
             .records()
             .filter(|&(ix, _)| view.is_candidate(ix))
-            .filter_map(|(ix, _)| Some((view.rounds.times[ix as usize]?, ix)))
+            .filter_map(|(ix, _)| Some((view.rounds.time(ix)?, ix)))
             .collect();
         sorted.sort_unstable();
         Times { view, sorted }
@@ -74,7 +74,7 @@ impl<'a> Times<'a> {
 
     /// The record nearest in time before another one.
     fn before(&self, child: RecordIx) -> Option<RecordIx> {
-        let time = self.view.rounds.times[child as usize]?;
+        let time = self.view.rounds.time(child)?;
         let end = self.sorted.partition_point(|&(at, _)| at < time);
         let (nearest, _) = *self.sorted[..end].last()?;
         let first = self.sorted.partition_point(|&(at, _)| at < nearest);
@@ -120,27 +120,29 @@ impl History {
 /// A chain with the other records of its messages, and the results of their calls, each behind the last record of
 /// that message on the chain, in file order, wherever they hang.
 pub(super) fn with_siblings(view: &View<'_>, walk: &Walk) -> Vec<IdIx> {
-    let on_chain: HashSet<IdIx> = walk.ids.iter().copied().collect();
+    let mut on_chain = vec![false; view.t.ids.len()];
+    walk.ids.iter().for_each(|id| on_chain[id.ix()] = true);
     let message = |id: IdIx| view.record(id).and_then(|r| view.rounds.message[r as usize]);
-    let mut last: HashMap<IdIx, usize> = HashMap::new();
+    // By message, and by call: the place on the chain behind which its parts are added.
+    let mut last: Vec<Option<usize>> = vec![None; view.rounds.names.len()];
     for (at, &id) in walk.ids.iter().enumerate() {
         if let Some(message) = message(id) {
-            last.insert(message, at);
+            last[message.ix()] = Some(at);
         }
     }
-    let mut place_of_call: HashMap<IdIx, usize> = HashMap::new();
+    let mut place_of_call: Vec<Option<usize>> = vec![None; view.rounds.names.len()];
     for &(record, call) in &view.rounds.calls {
-        if let Some(&at) = view.message(record).and_then(|m| last.get(&m)) {
-            place_of_call.insert(call, at);
+        if let Some(at) = view.message(record).and_then(|m| last[m.ix()]) {
+            place_of_call[call.ix()] = Some(at);
         }
     }
     let mut parts: HashMap<usize, (Vec<IdIx>, Vec<IdIx>)> = HashMap::new();
-    for (record, id) in view.records().filter(|(_, id)| !on_chain.contains(id)) {
-        if let Some(&at) = view.message(record).and_then(|m| last.get(&m)) {
+    for (record, id) in view.records().filter(|(_, id)| !on_chain[id.ix()]) {
+        if let Some(at) = view.message(record).and_then(|m| last[m.ix()]) {
             parts.entry(at).or_default().0.push(id);
         }
         let mut answers = of_record(&view.rounds.answers, record).iter();
-        if let Some(&at) = answers.find_map(|(_, call)| place_of_call.get(call)) {
+        if let Some(at) = answers.find_map(|(_, call)| place_of_call[call.ix()]) {
             parts.entry(at).or_default().1.push(id);
         }
     }
@@ -207,19 +209,15 @@ fn add_trailing(view: &View<'_>, ids: &mut Vec<IdIx>) {
 }
 
 /// Calls that no result in the history answers.
-fn unanswered<'a>(view: &View<'a>, ids: &[IdIx]) -> impl Fn(IdIx) -> (usize, usize) + use<'a> {
-    let answered: HashSet<IdIx> = ids
-        .iter()
-        .filter_map(|&id| view.record(id))
-        .flat_map(|r| of_record(&view.rounds.answers, r))
-        .map(|&(_, call)| call)
-        .collect();
-    let rounds = view.rounds;
-    let records: HashMap<IdIx, RecordIx> =
-        ids.iter().filter_map(|&id| Some((id, view.record(id)?))).collect();
+fn unanswered<'v>(view: &'v View<'_>, ids: &[IdIx]) -> impl Fn(IdIx) -> (usize, usize) + use<'v> {
+    let mut answered = vec![false; view.rounds.names.len()];
+    for record in ids.iter().filter_map(|&id| view.record(id)).filter(|&r| view.has(r, Flags::RESPONSE)) {
+        of_record(&view.rounds.answers, record).iter().for_each(|(_, call)| answered[call.ix()] = true);
+    }
     move |id| {
-        let calls = records.get(&id).map_or(&[][..], |&r| of_record(&rounds.calls, r));
-        (calls.iter().filter(|(_, call)| !answered.contains(call)).count(), calls.len())
+        let caller = view.record(id).filter(|&r| view.has(r, Flags::CALL));
+        let calls = caller.map_or(&[][..], |r| of_record(&view.rounds.calls, r));
+        (calls.iter().filter(|(_, call)| !answered[call.ix()]).count(), calls.len())
     }
 }
 

@@ -161,7 +161,7 @@ impl Lines {
         let parent = head.parent.map(|p| p.intern(&mut t.ids));
         let rounds = &mut self.rounds;
         rounds.message.push(head.message.as_ref().map(|m| rounds.names.intern(m)));
-        rounds.times.push(head.time);
+        rounds.push_time(head.time);
         if head.kind == RecordKind::Assistant {
             rounds.calls.extend(head.content.calls.iter().map(|c| (ix, rounds.names.intern(c))));
         }

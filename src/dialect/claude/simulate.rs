@@ -37,7 +37,7 @@ pub(super) fn simulate(t: &Transcript, client: &Client) -> Simulated {
     if t.record(record).flags.has(Flags::SIDECHAIN) {
         return nothing("the pin names a record of a subagent");
     }
-    if rounds.times[record as usize].is_none() && !era.newest {
+    if rounds.time(record).is_none() && !era.newest {
         return nothing("the record that it picks has no timestamp");
     }
     let history = History::build(&view, picked.at);
@@ -159,16 +159,12 @@ impl<'a> View<'a> {
         self.rounds.message[record as usize]
     }
 
-    fn time(&self, record: RecordIx) -> Option<i64> {
-        self.rounds.times[record as usize]
-    }
-
     /// What the client takes without looking at pins, which is also what its SDK lists.
     fn unpinned(&self) -> Option<(IdIx, &'static str)> {
         let candidates = || self.records().filter(|&(ix, _)| self.is_candidate(ix));
         if self.era.by_time {
             // Of equal times the last one.
-            let newest = candidates().max_by_key(|&(ix, _)| self.time(ix))?;
+            let newest = candidates().max_by_key(|&(ix, _)| self.rounds.time(ix))?;
             return Some((newest.1, "newest record by timestamp"));
         }
         let (last, id) = self.last(candidates())?;
@@ -178,7 +174,7 @@ impl<'a> View<'a> {
             let below = self.below(id);
             let newest = candidates().filter(|&(ix, _)| ix == last || below[ix as usize]);
             if let Some((_, newest)) =
-                newest.max_by_key(|&(ix, _)| self.time(ix)).filter(|&(ix, _)| ix != last)
+                newest.max_by_key(|&(ix, _)| self.rounds.time(ix)).filter(|&(ix, _)| ix != last)
             {
                 return Some((newest, "newest record by timestamp below the last one in file order"));
             }

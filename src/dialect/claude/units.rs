@@ -5,10 +5,9 @@
 //! compact summary, or a *round*: all records of one message below one record, with the results that were hung into
 //! it. Records that carry no step (passive ones, `Flags::NEUTRAL`) are looked through.
 //!
-//! Everything here is linear but for hashing; each record is asked once for what is above it.
+//! Everything here is linear but for the sorting of calls and answers; each record is asked once for what is above it.
 
-use hashbrown::{HashMap, HashSet};
-
+use super::pairs::{Pairs, ofs};
 use crate::{
     record::{RecordKind, Turn},
     transcript::{
@@ -29,14 +28,12 @@ struct Grouping<'a> {
     rounds: &'a Rounds,
     /// By id.
     above: Vec<Option<IdIx>>,
-    /// Which message makes which call: (call, message).
-    holders: HashSet<(IdIx, IdIx)>,
-    /// By message, the calls that it makes.
-    calls_of: HashMap<IdIx, Vec<IdIx>>,
-    /// Which record answers which call: (record, call).
-    answered: HashSet<(IdIx, IdIx)>,
-    /// What an assistant's round hangs below, where it was asked for already; `None` within is none.
-    entries: HashMap<(IdIx, IdIx), Option<IdIx>>,
+    /// Which message makes which call: (message, call), sorted.
+    calls: Vec<(IdIx, IdIx)>,
+    /// Which record answers which call: (record, call), sorted.
+    answered: Vec<(IdIx, IdIx)>,
+    /// What the round of (record, message) hangs below, where it was asked for already; `None` within is none.
+    entries: Pairs<Option<IdIx>>,
 }
 
 impl<'a> Grouping<'a> {
@@ -45,23 +42,18 @@ impl<'a> Grouping<'a> {
             t,
             rounds,
             above: Vec::new(),
-            holders: HashSet::new(),
-            calls_of: HashMap::new(),
-            answered: HashSet::new(),
-            entries: HashMap::new(),
+            calls: Vec::new(),
+            answered: Vec::new(),
+            entries: Pairs::new(t.ids.len()),
         };
-        for &(record, call) in &rounds.calls {
-            if let (Some(_), Some(message)) = (g.defined(record), rounds.message[record as usize])
-                && g.holders.insert((call, message))
-            {
-                g.calls_of.entry(message).or_default().push(call);
-            }
-        }
-        for &(record, call) in &rounds.answers {
-            if let Some(id) = g.defined(record) {
-                g.answered.insert((id, call));
-            }
-        }
+        let call = |&(record, call): &(RecordIx, IdIx)| {
+            g.defined(record).and(rounds.message[record as usize]).map(|message| (message, call))
+        };
+        let answer = |&(record, call): &(RecordIx, IdIx)| g.defined(record).map(|id| (id, call));
+        (g.calls, g.answered) = (
+            sorted(rounds.calls.iter().filter_map(call).collect()),
+            sorted(rounds.answers.iter().filter_map(answer).collect()),
+        );
         g
     }
 
@@ -141,14 +133,11 @@ impl<'a> Grouping<'a> {
         if source.is_some_and(|source| self.message(source) == Some(message)) {
             return true;
         }
-        let own = of_record(&self.rounds.answers, record);
-        let calls = self.calls_of.get(&message).map_or(&[][..], Vec::as_slice);
+        let own = ofs(&self.answered, result);
+        let calls = ofs(&self.calls, message);
         // The shorter list is gone through, so that a wide fan of either kind costs no square.
-        if own.len() <= calls.len() {
-            own.iter().any(|&(_, call)| self.holders.contains(&(call, message)))
-        } else {
-            calls.iter().any(|&call| self.answered.contains(&(result, call)))
-        }
+        let (short, long) = if own.len() <= calls.len() { (own, calls) } else { (calls, own) };
+        short.iter().any(|(_, call)| long.binary_search_by_key(call, |&(_, call)| call).is_ok())
     }
 
     /// The first record above that belongs to no part of the message: no other record of it, no result of its calls.
@@ -156,11 +145,11 @@ impl<'a> Grouping<'a> {
         let mut path = Vec::new();
         let mut at = assistant;
         let found = loop {
-            if let Some(&known) = self.entries.get(&(at, message)) {
+            if let Some(known) = self.entries.get(at, Some(message)) {
                 // Of a ring that is being walked none is known yet, and it has none.
                 break known;
             }
-            self.entries.insert((at, message), None);
+            self.entries.set(at, Some(message), None);
             path.push(at);
             let Some(up) = self.above[at.ix()] else { break None };
             let within =
@@ -171,7 +160,7 @@ impl<'a> Grouping<'a> {
             at = up;
         };
         for id in path {
-            self.entries.insert((id, message), found);
+            self.entries.set(id, Some(message), found);
         }
         found
     }
@@ -180,26 +169,25 @@ impl<'a> Grouping<'a> {
         self.record(id).is_some_and(|r| r.kind == RecordKind::ToolResult)
     }
 
-    /// By id of a result, the first record above that is no result.
-    fn callers(&self) -> HashMap<IdIx, Option<IdIx>> {
-        let mut callers: HashMap<IdIx, Option<IdIx>> = HashMap::new();
+    /// By id of a result, the first record above that is no result; none for any other id.
+    fn callers(&self) -> Vec<Option<IdIx>> {
+        let mut callers = vec![None; self.t.ids.len()];
+        let mut asked = vec![false; self.t.ids.len()];
         let mut path = Vec::new();
         for (start, _) in self.ids().filter(|&(id, _)| self.is_result(id)) {
             let mut at = start;
             let found = loop {
-                if let Some(&known) = callers.get(&at) {
-                    break known;
+                if asked[at.ix()] {
+                    break callers[at.ix()];
                 }
-                callers.insert(at, None);
+                asked[at.ix()] = true;
                 path.push(at);
                 match self.above[at.ix()] {
                     Some(up) if self.is_result(up) => at = up,
                     up => break up,
                 }
             };
-            for id in path.drain(..) {
-                callers.insert(id, found);
-            }
+            path.drain(..).for_each(|id| callers[id.ix()] = found);
         }
         callers
     }
@@ -208,13 +196,16 @@ impl<'a> Grouping<'a> {
         let mut units = Units { of: vec![None; self.t.ids.len()], ..Units::default() };
         // What each unit hangs below, as a record.
         let mut below: Vec<Option<IdIx>> = Vec::new();
-        let mut rounds: HashMap<(IdIx, Option<IdIx>), UnitIx> = HashMap::new();
+        // By message and what its round hangs below.
+        let mut rounds: Pairs<UnitIx> = Pairs::new(self.rounds.names.len());
         for (id, _) in self.ids() {
             if let Some(message) = self.message(id).filter(|_| self.is_significant(id)) {
                 let entry = self.entry(id, message);
-                let unit = *rounds.entry((message, entry)).or_insert_with(|| {
+                let unit = rounds.get(message, entry).unwrap_or_else(|| {
+                    let unit = below.len() as UnitIx;
                     below.push(entry);
-                    below.len() as UnitIx - 1
+                    rounds.set(message, entry, unit);
+                    unit
                 });
                 units.of[id.ix()] = Some(unit);
             }
@@ -224,8 +215,7 @@ impl<'a> Grouping<'a> {
             if units.of[id.ix()].is_some() {
                 continue;
             }
-            let caller = callers.get(&id).copied().flatten();
-            let joined = caller.filter(|&c| self.message(c).is_some_and(|m| self.answers(id, m)));
+            let joined = callers[id.ix()].filter(|&c| self.message(c).is_some_and(|m| self.answers(id, m)));
             units.of[id.ix()] = match joined {
                 Some(caller) => units.of[caller.ix()],
                 None => {
@@ -254,12 +244,12 @@ impl<'a> Grouping<'a> {
             }
         }
         let unit_of = |record| self.defined(record).and_then(|id| units.of[id.ix()]);
-        let answered: HashSet<(UnitIx, IdIx)> =
-            self.rounds.answers.iter().filter_map(|&(r, call)| Some((unit_of(r)?, call))).collect();
+        let answers = self.rounds.answers.iter().filter_map(|&(r, call)| Some((unit_of(r)?, call)));
+        let answered = sorted(answers.collect());
         for &(record, call) in &self.rounds.calls {
             let Some(unit) = unit_of(record) else { continue };
             let turn = &mut turns[unit as usize];
-            if !answered.contains(&(unit, call)) {
+            if answered.binary_search(&(unit, call)).is_err() {
                 *turn = Turn::OpenToolCall;
             } else if *turn == Turn::Complete {
                 *turn = Turn::AwaitingReply;
@@ -267,4 +257,10 @@ impl<'a> Grouping<'a> {
         }
         turns
     }
+}
+
+fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
+    list.sort_unstable();
+    list.dedup();
+    list
 }
