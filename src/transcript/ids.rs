@@ -66,12 +66,15 @@ impl IdTable {
 
     /// The number of `id`, which is given one if it is new.
     pub fn intern(&mut self, id: &str) -> IdIx {
-        self.intern_uuid(id.as_bytes()).unwrap_or_else(|| self.intern_as(None, id))
+        self.intern_uuid(id.as_bytes(), None).unwrap_or_else(|| self.intern_as(None, id))
     }
 
-    /// The number of an id that is a UUID in its usual form; none if it is another one.
-    pub fn intern_uuid(&mut self, id: &[u8]) -> Option<IdIx> {
-        pack(id).map(|packed| self.intern_as(Some(packed), ""))
+    /// The number of an id that is a UUID in its usual form; none if it is another one. It is likely to be `guess`: a
+    /// parent is mostly the record before, and to compare the two takes less than a look into the table.
+    pub fn intern_uuid(&mut self, id: &[u8], guess: Option<IdIx>) -> Option<IdIx> {
+        let packed = pack(id)?;
+        let guess = guess.filter(|&at| !self.other(at) && self.packed[at.ix()] == packed);
+        Some(guess.unwrap_or_else(|| self.intern_as(Some(packed), "")))
     }
 
     /// `id` counts only where nothing is packed.
@@ -191,6 +194,18 @@ mod tests {
         for (ix, s) in ids.iter().zip(spellings) {
             assert_eq!((t.text(*ix).as_str(), t.find(s), t.intern(s)), (s, Some(*ix), *ix));
         }
+    }
+
+    #[test]
+    fn a_wrong_guess_changes_nothing() {
+        let mut t = IdTable::default();
+        let uuid = |i: u128| uuid::Uuid::from_u128(i).to_string();
+        let (a, b, other) = (t.intern(&uuid(1)), t.intern(&uuid(2)), t.intern("a"));
+        for guess in [None, Some(a), Some(b), Some(other)] {
+            assert_eq!(t.intern_uuid(uuid(1).as_bytes(), guess), Some(a));
+            assert_eq!(t.intern_uuid(b"a", guess), None);
+        }
+        assert_eq!(t.intern_uuid(uuid(3).as_bytes(), Some(a)), Some(IdIx::new(3)));
     }
 
     #[test]

@@ -157,8 +157,9 @@ impl Lines {
             t.first_cwd = head.cwd.text().map(|cwd| cwd.into_owned());
         }
         let ix = t.records.len() as RecordIx;
+        let before = t.records.last().map(|record| record.id);
         let id = head.uuid.intern(&mut t.ids);
-        let parent = head.parent.map(|p| p.intern(&mut t.ids));
+        let parent = head.parent.map(|p| p.intern_near(&mut t.ids, before));
         let rounds = &mut self.rounds;
         rounds.message.push(head.message.as_ref().map(|m| rounds.names.intern(m)));
         rounds.push_time(head.time);

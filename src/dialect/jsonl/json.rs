@@ -72,7 +72,12 @@ impl<'a> RawStr<'a> {
 
     /// The number of the id that it is.
     pub fn intern(self, ids: &mut IdTable) -> IdIx {
-        ids.intern_uuid(self.raw).unwrap_or_else(|| ids.intern(&self.text()))
+        self.intern_near(ids, None)
+    }
+
+    /// The number of the id that it is, which is likely to be `guess`.
+    pub fn intern_near(self, ids: &mut IdTable, guess: Option<IdIx>) -> IdIx {
+        ids.intern_uuid(self.raw, guess).unwrap_or_else(|| ids.intern(&self.text()))
     }
 
     /// Compares with a text of printable ASCII, whichever way the string spells it.

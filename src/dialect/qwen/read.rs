@@ -112,8 +112,9 @@ impl Lines {
     fn record(&mut self, t: &mut Transcript, head: &Head<'_>, span: Span) {
         self.marks.session(t, head.session);
         self.marks.version(head.version);
+        let before = t.records.last().map(|record| record.id);
         let id = head.uuid.intern(&mut t.ids);
-        let parent = head.parent.map(|p| p.intern(&mut t.ids));
+        let parent = head.parent.map(|p| p.intern_near(&mut t.ids, before));
         let line = read::line_number(t);
         t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
     }
