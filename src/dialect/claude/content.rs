@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
+
 use crate::dialect::jsonl::{
     json::{Cursor, Field, RawStr, Result},
     lines,
@@ -33,11 +35,11 @@ pub(super) struct Message<'a> {
 #[derive(Default)]
 pub(super) struct Content<'a> {
     /// Texts that are shown, in order: no thoughts, no arguments of tools, nothing from within a tool's result.
-    pub texts: Vec<RawStr<'a>>,
+    pub texts: SmallVec<[RawStr<'a>; 1]>,
     /// Ids of the `tool_use` blocks; empty where one has none.
-    pub calls: Vec<Cow<'a, str>>,
+    pub calls: SmallVec<[Cow<'a, str>; 1]>,
     /// Ids of the calls that `tool_result` blocks answer; empty where one has none.
-    pub answers: Vec<Cow<'a, str>>,
+    pub answers: SmallVec<[Cow<'a, str>; 1]>,
     /// How many blocks there are; a bare text is one.
     blocks: usize,
 }

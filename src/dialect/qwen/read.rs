@@ -2,6 +2,8 @@
 
 use std::io;
 
+use smallvec::SmallVec;
+
 use super::{
     head::Head,
     line::{self, Found},
@@ -32,9 +34,7 @@ struct Lines {
 
 /// What the client gets out of one line.
 pub(super) struct Line<'a> {
-    /// What stands first in it: of nearly every line all there is.
-    first: Option<Found<'a>>,
-    more: Vec<Found<'a>>,
+    found: SmallVec<[Found<'a>; 1]>,
     /// Whether a carriage return within it ends a line for the client.
     broken: bool,
     /// Whether it holds U+2028 or U+2029.
@@ -58,13 +58,9 @@ impl Rules for Lines {
     }
 
     fn parse(line: &[u8], _: u64, survey: Survey) -> Line<'_> {
-        let (mut first, mut more) = (None, Vec::new());
-        let mut note = |f| match first {
-            None => first = Some(f),
-            Some(_) => more.push(f),
-        };
-        let broken = line::read(line, survey.returns, &mut note);
-        Line { first, more, broken, separator: survey.separators && lines::holds_separator(line) }
+        let mut found = SmallVec::new();
+        let broken = line::read(line, survey.returns, &mut |f| found.push(f));
+        Line { found, broken, separator: survey.separators && lines::holds_separator(line) }
     }
 
     fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {
@@ -74,7 +70,7 @@ impl Rules for Lines {
             t.separator_line = Some(number);
         }
         let mut malformed: Option<(usize, String)> = None;
-        for found in line.first.into_iter().chain(line.more) {
+        for found in line.found {
             match found {
                 Found::Object(range, object) => {
                     out.objects_end = range.end;
