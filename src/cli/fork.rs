@@ -5,10 +5,12 @@ use std::process::ExitCode;
 use super::{
     args::{ForkArgs, Global},
     host::{self, Outside},
-    output, session,
+    output,
+    session::{self, Glance},
     text::clean,
 };
 use crate::{
+    dialect::Client,
     refusal::Result,
     resume::{self, ForkAt, ForkRequest, Forked, Target},
     turns::Anchor,
@@ -29,19 +31,31 @@ pub fn run(global: &Global, args: &ForkArgs) -> Result<ExitCode> {
         (None, at) => ForkAt::Record(at.clone().unwrap_or_default()),
     };
     let seen = session::glance(global, args.session.as_deref(), None)?;
-    let mut outside = Outside::open(global, Some(&seen.path))?;
-    let request = ForkRequest {
-        target: Target { agent: seen.agent, path: seen.path },
+    host::take_signals()?;
+    let forked = make(global, seen, |target, client| ForkRequest {
+        target,
         at,
         expect,
         operation_id: args.operation_id.clone(),
         new: args.new,
         wait,
-        client: seen.client,
-    };
-    host::take_signals()?;
-    let forked = outside.with_host(|host| resume::fork(&request, host))?;
+        client,
+    })?;
     say(global, &forked)
+}
+
+/// Makes the fork that `request` wants of a session.
+///
+/// # Errors
+/// As for [`resume::fork`].
+pub fn make(
+    global: &Global,
+    seen: Glance,
+    request: impl FnOnce(Target, Client) -> ForkRequest,
+) -> Result<Forked> {
+    let mut outside = Outside::open(global, Some(&seen.path))?;
+    let request = request(Target { agent: seen.agent, path: seen.path }, seen.client);
+    outside.with_host(|host| resume::fork(&request, host))
 }
 
 fn say(global: &Global, forked: &Forked) -> Result<ExitCode> {

@@ -1,7 +1,8 @@
 //! `tree --print`: the page drawn once, for pipes, and `offshoot.tree/1`.
 
-use std::{fmt::Write as _, io};
+use std::{cmp::Reverse, io};
 
+use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::{
@@ -31,19 +32,83 @@ const MOST_ID: usize = 36;
 pub fn page(doc: &Doc, columns: usize, paint: Paint) -> io::Result<String> {
     let mut out = heading(doc, columns, paint);
     out.push('\n');
-    let page = Page::new(&doc.outline);
     if !doc.has_messages() {
         out += EMPTY;
         out.push('\n');
     }
-    let ids = ids(doc, &page);
-    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0).min(MOST_ID).min(columns / 2);
-    let room = columns.saturating_sub(id_columns + 2);
-    for (row, id) in page.rows().iter().zip(&ids) {
-        let line = Line::new(doc, *row, room)?;
-        let _ = writeln!(out, "{}  {}", paint.dim(&pad(id, id_columns)), line.painted(paint));
+    for line in lines(doc, Page::new(&doc.outline).rows(), true, columns, paint)? {
+        out += &line;
+        out.push('\n');
     }
     Ok(out)
+}
+
+/// A part of the page that is no longer than asked.
+pub struct Part {
+    /// Its lines.
+    pub lines: Vec<String>,
+    /// Its rows, as data.
+    pub document: Document,
+    /// How many rows of the page are not in it.
+    pub rows_left_out: usize,
+    /// How many leaves are not in it.
+    pub leaves_left_out: usize,
+}
+
+/// The page in at most `most` lines: the whole of it where it is no longer, else branch points and leaves, else the
+/// leaves with the newest messages. With `leaves_only` the leaves in any case.
+///
+/// # Errors
+/// What the file system says.
+pub fn part(doc: &Doc, columns: usize, most: usize, leaves_only: bool) -> io::Result<Part> {
+    let page = Page::new(&doc.outline);
+    let of = |mark: fn(&Mark) -> bool| -> Vec<Row> {
+        page.rows().iter().filter(|row| doc.marks(row.item).iter().any(mark)).copied().collect()
+    };
+    let leaves = of(|mark| matches!(mark, Mark::Leaf));
+    let rows = if leaves_only {
+        newest(doc, leaves.clone(), most)
+    } else if page.rows().len() <= most {
+        page.rows().to_vec()
+    } else {
+        let marked = of(|mark| matches!(mark, Mark::Leaf | Mark::Branches(_) | Mark::ClientPick));
+        if marked.len() <= most { marked } else { newest(doc, leaves.clone(), most) }
+    };
+    Ok(Part {
+        lines: lines(doc, &rows, rows.len() == page.rows().len(), columns, Paint::plain())?,
+        document: document_of(doc, &rows)?,
+        rows_left_out: page.rows().len() - rows.len(),
+        leaves_left_out: leaves.iter().filter(|leaf| rows.binary_search(leaf).is_err()).count(),
+    })
+}
+
+/// Those whose branches have the newest messages, in the order of the page.
+fn newest(doc: &Doc, mut leaves: Vec<Row>, most: usize) -> Vec<Row> {
+    if leaves.len() > most {
+        let mut times: HashMap<ItemIx, &str> = HashMap::new();
+        for (item, leaf) in doc.leaves() {
+            let time = doc.inspection.branch(leaf).and_then(|b| b.last_message_at.as_deref()).unwrap_or("");
+            let newest = times.entry(*item).or_insert(time);
+            *newest = time.max(newest);
+        }
+        leaves.sort_by_key(|row| Reverse(times.get(&row.item).copied()));
+        leaves.truncate(most);
+        leaves.sort_unstable();
+    }
+    leaves
+}
+
+/// One line for each row: the id that it is chosen by, and what it shows. Without the rows between them, how they hang
+/// together says nothing: `guides` is for whole pages.
+fn lines(doc: &Doc, rows: &[Row], guides: bool, columns: usize, paint: Paint) -> io::Result<Vec<String>> {
+    let ids = ids(doc, rows);
+    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0).min(MOST_ID).min(columns / 2);
+    let room = columns.saturating_sub(id_columns + 2);
+    let line = |(row, id): (&Row, &String)| {
+        let line = Line::new(doc, *row, guides, room)?;
+        Ok(format!("{}  {}", paint.dim(&pad(id, id_columns)), line.painted(paint)))
+    };
+    rows.iter().zip(&ids).map(line).collect()
 }
 
 fn heading(doc: &Doc, columns: usize, paint: Paint) -> String {
@@ -63,9 +128,9 @@ struct Line {
 }
 
 impl Line {
-    fn new(doc: &Doc, row: Row, columns: usize) -> io::Result<Line> {
+    fn new(doc: &Doc, row: Row, guides: bool, columns: usize) -> io::Result<Line> {
         let from = doc.outline.run_of(row.item).depth.saturating_sub(columns as u32 / 8);
-        let guides = words::guides(doc, row, from);
+        let guides = if guides { words::guides(doc, row, from) } else { String::new() };
         let said = words::words(doc, row)?;
         let room = columns.saturating_sub(width(&guides) + 4);
         // Marks may take what the text leaves, and half of the room in any case.
@@ -94,7 +159,7 @@ impl Line {
 
 /// For each row the shortest beginning of its record's id that no other id of the session shares, of at least 8
 /// characters. Sorted ids share the longest beginning with a neighbour, so two comparisons an id are enough.
-fn ids(doc: &Doc, page: &Page) -> Vec<String> {
+fn ids(doc: &Doc, rows: &[Row]) -> Vec<String> {
     const LEAST: usize = 8;
     let t = doc.transcript();
     let mut all: Vec<String> = t.ids.iter().map(|id| t.ids.text(id)).collect();
@@ -108,7 +173,7 @@ fn ids(doc: &Doc, page: &Page) -> Vec<String> {
         let after = all.get(at + 1).map_or(0, |next| shared(id, next));
         clean(&id.chars().take((before.max(after) + 1).max(LEAST)).collect::<String>())
     };
-    page.rows().iter().map(short).collect()
+    rows.iter().map(short).collect()
 }
 
 /// `offshoot.tree/1`.
@@ -122,6 +187,18 @@ pub struct Document {
     records: u64,
     /// In the order of the page.
     rows: Vec<DocumentRow>,
+}
+
+impl Document {
+    /// The session.
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// How many records it has.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -155,11 +232,14 @@ struct DocumentRow {
 /// # Errors
 /// What the file system says.
 pub fn document(doc: &Doc) -> io::Result<Document> {
+    document_of(doc, Page::new(&doc.outline).rows())
+}
+
+fn document_of(doc: &Doc, shown: &[Row]) -> io::Result<Document> {
     let outline = &doc.outline;
-    let page = Page::new(outline);
     let uuid = |item| doc.target(item).map(|record| doc.id(record));
-    let mut rows = Vec::with_capacity(page.rows().len());
-    for row in page.rows() {
+    let mut rows = Vec::with_capacity(shown.len());
+    for row in shown {
         let item = row.item;
         let run = outline.run_of(item);
         // A subagent's conversation hangs beside the rows that follow it, not above them.
