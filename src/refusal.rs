@@ -86,6 +86,14 @@ pub enum Code {
     OperationUnknown,
     /// The ledger was written by a newer version.
     LedgerNewer,
+    /// A file that is not ours has the name of a command file.
+    CommandForeign,
+    /// A command file of ours was edited.
+    CommandEdited,
+    /// A command file of ours was written by a newer version.
+    CommandNewer,
+    /// There are no command files for this agent.
+    CommandsUnsupported,
     /// Symlink, special file, foreign owner, world-writable state, an id that is no file name.
     UnsafePath,
     /// A prompt without a terminal.
@@ -100,7 +108,7 @@ pub enum Code {
 
 impl Code {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Code; 43] = [
+    pub const ALL: [Code; 47] = [
         Code::LeaseHeld,
         Code::LeaseUnverifiable,
         Code::SnapshotChanged,
@@ -139,6 +147,10 @@ impl Code {
         Code::OperationConflict,
         Code::OperationUnknown,
         Code::LedgerNewer,
+        Code::CommandForeign,
+        Code::CommandEdited,
+        Code::CommandNewer,
+        Code::CommandsUnsupported,
         Code::UnsafePath,
         Code::NotATerminal,
         Code::PromptCancelled,
@@ -187,6 +199,10 @@ impl Code {
             Code::OperationConflict => "operation-conflict",
             Code::OperationUnknown => "operation-unknown",
             Code::LedgerNewer => "ledger-newer",
+            Code::CommandForeign => "command-foreign",
+            Code::CommandEdited => "command-edited",
+            Code::CommandNewer => "command-newer",
+            Code::CommandsUnsupported => "commands-unsupported",
             Code::UnsafePath => "unsafe-path",
             Code::NotATerminal => "not-a-terminal",
             Code::PromptCancelled => "prompt-cancelled",

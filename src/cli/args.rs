@@ -149,6 +149,13 @@ pub enum Command {
     Demo(DemoArgs),
     /// Check, in a temporary home, whether the installed client still behaves as this version believes.
     Probe(ProbeArgs),
+    /// Give an agent the slash commands `/tree` and `/pick`.
+    Install(InstallArgs),
+    /// Take them away again.
+    Uninstall(InstallArgs),
+    /// What `/tree` and `/pick` run inside an agent: show the branches, make a fork, say how to resume it.
+    #[command(subcommand)]
+    Slash(SlashCommand),
     /// Print a completion script.
     Completions {
         /// For which shell.
@@ -156,6 +163,12 @@ pub enum Command {
     },
     /// Print the manual page.
     Man,
+    /// Runs a command on the terminal of a popup (see `cli::slash::popup`).
+    #[command(name = crate::cli::slash::RUNNER, hide = true)]
+    Popup {
+        /// The folder of whoever waits for it.
+        folder: PathBuf,
+    },
     /// Waits until the lease names this process, then becomes the command (see `store::command`).
     #[command(name = crate::store::command::GATE, hide = true)]
     Gate {
@@ -249,6 +262,9 @@ pub struct TreeArgs {
     /// Print what was chosen as JSON, and do nothing else.
     #[arg(long, conflicts_with = "print")]
     pub emit: bool,
+    /// Behave as if the session were open in this live agent.
+    #[arg(long, hide = true, value_name = "WHAT")]
+    pub inside: Option<String>,
 }
 
 /// `targets`.
@@ -571,4 +587,53 @@ pub struct ProbeArgs {
     /// How long each start of the client may take.
     #[arg(long, value_name = "DURATION", default_value = "60s")]
     pub timeout: String,
+}
+
+/// Agents that may be named to `install`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum InstallAgent {
+    /// Claude Code.
+    Claude,
+    /// Qwen Code.
+    Qwen,
+    /// Reasonix, which is refused.
+    #[value(hide = true)]
+    Reasonix,
+}
+
+/// `install`, `uninstall`.
+///
+/// The commands are two files in the agent's folder of the user (`~/.claude/commands`, `~/.qwen/commands`). A file that
+/// offshoot did not put there, or that was changed since, is neither written over nor removed. With `--redact` the
+/// commands never show a text of the conversation.
+#[derive(Clone, Debug, Args)]
+pub struct InstallArgs {
+    /// Whose commands.
+    #[arg(value_enum, value_name = "AGENT")]
+    pub whose: InstallAgent,
+    /// Say what would be done, do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `slash`.
+///
+/// The session is the one that the agent says it runs, or the one given. Inside tmux a popup asks; elsewhere the branches
+/// are printed, with ids to answer by. Only forks are made: the session itself is never written.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SlashCommand {
+    /// The whole tree.
+    Tree {
+        /// The id of another session, or a prefix of it.
+        #[arg(long, value_name = "ID", overrides_with = "session")]
+        session: Option<String>,
+    },
+    /// One of the branches, or any record by its id.
+    Pick {
+        /// Where to fork: a record, by its id or a prefix of it.
+        id: Option<String>,
+        /// The id of another session, or a prefix of it.
+        #[arg(long, value_name = "ID", overrides_with = "session")]
+        session: Option<String>,
+    },
 }

@@ -30,6 +30,7 @@ mod fork;
 mod graph;
 mod host;
 mod inspect;
+mod install;
 mod label;
 mod leaf;
 pub mod man;
@@ -42,6 +43,7 @@ mod render;
 mod resume;
 pub mod session;
 mod sessions;
+pub mod slash;
 mod targets;
 pub mod text;
 mod tree;
@@ -98,6 +100,10 @@ fn dispatch(global: &Global, command: &Command) -> Result<ExitCode> {
         Command::Sessions(args) => sessions::run(global, args),
         Command::Demo(args) => demo::run(global, args),
         Command::Probe(args) => probe::run(global, args),
+        Command::Install(args) => install::run(global, args),
+        Command::Uninstall(args) => install::undo(global, args),
+        Command::Slash(command) => slash::run(global, command),
+        Command::Popup { folder } => slash::run_in_popup(folder),
         Command::Gate { pipe, command } => {
             crate::store::command::wait_at_gate(pipe, command).map(|()| ExitCode::FAILURE)
         }

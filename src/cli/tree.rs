@@ -64,8 +64,10 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
         fault => fault,
     })?;
     let path = session::Surroundings::new(global)?.resolve(args.session.as_deref())?.path;
-    let options = Options { color: Paint::stderr(global).is_on(), emit: args.emit, live: None };
-    let ended = tui::navigate(&reader(global, &path)?, options)?;
+    // What is chosen inside an agent is forked at once, so that must be possible.
+    let emit = args.emit && args.inside.is_none();
+    let options = Options { color: Paint::stderr(global).is_on(), emit, live: None };
+    let ended = tui::navigate(&reader(global, &path, args.inside.as_deref())?, options)?;
     // Nothing may be said while the screen is taken.
     if let Some(doc) = &ended.doc {
         session::warn_of_client(global, &doc.opened);
@@ -92,13 +94,13 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     }
 }
 
-/// Reads the session, as often as it is asked to, without a word.
-fn reader(global: &Global, path: &Path) -> Result<Reader> {
+/// Reads the session, as often as it is asked to, without a word. `inside` is an agent that is known to have it open.
+fn reader(global: &Global, path: &Path, inside: Option<&str>) -> Result<Reader> {
     let quiet = Global { quiet: true, verbose: false, ..global.clone() };
-    let file = path.to_owned();
+    let (file, inside) = (path.to_owned(), inside.map(str::to_owned));
     let read = move |read: &AtomicU64| {
         let doc = Doc::of(&quiet, session::open_watched(&quiet, file.clone(), read)?)?;
-        let live = live(&quiet, &doc)?;
+        let live = live(&quiet, &doc)?.or_else(|| inside.clone());
         Ok(Loaded { doc, live })
     };
     Ok(Reader {

@@ -25,6 +25,14 @@ pub struct Env {
     pub reasonix_home: Option<PathBuf>,
     /// `APPDATA`, on Windows.
     pub app_data: Option<PathBuf>,
+    /// `CLAUDE_CODE_SESSION_ID`, which Claude Code gives to what it starts.
+    pub claude_session: Option<String>,
+    /// `QWEN_CODE_SESSION_ID`, which Qwen Code gives to what it starts.
+    pub qwen_session: Option<String>,
+    /// Whether `TMUX` says that there is a tmux around us.
+    pub in_tmux: bool,
+    /// `TMUX_PANE`.
+    pub tmux_pane: Option<String>,
     /// `OFFSHOOT_POLICY`.
     pub policy: Option<PathBuf>,
     /// Whether `NO_COLOR` is set to anything.
@@ -38,6 +46,7 @@ impl Env {
     pub fn read(get: impl Fn(&str) -> Option<OsString>) -> Env {
         let get = |name: &str| get(name).filter(|v| !v.is_empty());
         let path = |name: &str| get(name).map(PathBuf::from);
+        let text = |name: &str| get(name).and_then(|v| v.into_string().ok());
         let absolute = |name: &str| path(name).filter(|p| p.is_absolute());
         Env {
             state_dir: path("OFFSHOOT_STATE_DIR"),
@@ -50,9 +59,13 @@ impl Env {
             reasonix_state_home: path("REASONIX_STATE_HOME"),
             reasonix_home: path("REASONIX_HOME"),
             app_data: if cfg!(windows) { path("APPDATA") } else { None },
+            claude_session: text("CLAUDE_CODE_SESSION_ID"),
+            qwen_session: text("QWEN_CODE_SESSION_ID"),
+            in_tmux: get("TMUX").is_some(),
+            tmux_pane: text("TMUX_PANE"),
             policy: path("OFFSHOOT_POLICY"),
             no_color: get("NO_COLOR").is_some(),
-            fault_point: get("OFFSHOOT_FAULT_POINT").and_then(|v| v.into_string().ok()),
+            fault_point: text("OFFSHOOT_FAULT_POINT"),
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod agents;
 pub mod atomic;
 pub mod command;
+pub mod command_file;
 pub mod env;
 pub mod faults;
 pub mod file;

@@ -57,7 +57,11 @@ pub fn ensure_below(root: &Path, relative: impl AsRef<Path>) -> Result<PathBuf> 
     Ok(dir)
 }
 
-fn check_dir(dir: &Path, meta: &fs::Metadata) -> Result<()> {
+/// Refuses what is no folder, and one that others own or can write.
+///
+/// # Errors
+/// `unsafe-path`.
+pub(super) fn check_dir(dir: &Path, meta: &fs::Metadata) -> Result<()> {
     if !meta.is_dir() {
         return Err(unsafe_path(dir, "is not a folder"));
     }

@@ -41,6 +41,8 @@ mod fork;
 mod fork_kills;
 mod graph;
 mod inspect_cli;
+#[cfg(unix)]
+mod install;
 mod lease;
 mod ledger;
 mod ledger_crash;
@@ -80,6 +82,8 @@ mod resume;
 mod seeds;
 mod sessions;
 mod signals;
+#[cfg(unix)]
+mod slash;
 mod snapshot;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod stage;

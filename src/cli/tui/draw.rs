@@ -321,6 +321,7 @@ fn menu(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect, at: usize)
         lines.push(TextLine::styled(words::cut(&format!("{sign} {}", action.title()), room), style));
     }
     let why = match (&app.options.live, app.why_not(Action::ALL[at])) {
+        (Some(_), Some(why)) if !Action::ALL[at].writes_here() => Some(why),
         (Some(agent), _) => Some(format!("open in {agent}: only a fork is possible now")),
         (None, why) => why,
     };
