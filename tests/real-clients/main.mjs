@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { claude } from "./claude/client.mjs";
 import { rewindRow } from "./claude/rewind.mjs";
 import { sessionsFor } from "./claude/sessions.mjs";
+import { commandsRow } from "./commands.mjs";
 import { Failed, rows } from "./matrix.mjs";
 import { offshootAt } from "./offshoot.mjs";
 import { probeRow } from "./probe.mjs";
@@ -19,8 +20,8 @@ import { forkRow } from "./reasonix/fork.mjs";
 
 // Each further client is one entry here: a client and its sessions; `more` are rows of its own.
 const SUBJECTS = [
-  { client: qwenClient, sessions: qwenSessions, more: [probeRow] },
-  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow, probeRow] })),
+  { client: qwenClient, sessions: qwenSessions, more: [probeRow, commandsRow] },
+  ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow, probeRow, commandsRow] })),
   // It has no transcripts of ours to resume: a session is made by the client itself.
   { client: reasonixClient, sessions: { make: async () => [] }, more: [forkRow] },
 ];

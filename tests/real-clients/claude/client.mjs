@@ -29,6 +29,9 @@ export function claude(version) {
     /** How the client is told to fork a session and go on in the fork. */
     forkArguments: (session) => ["--fork-session", "--resume", session],
 
+    /** How it is told that its shell tool may run this program's slash commands: their files say so. */
+    mayRun: () => [],
+
     /** What makes `offshoot` judge as for this version. */
     inspectArguments: ["--client-version", version],
 

@@ -2,6 +2,7 @@
 // it was sent, so that each branch's replies tell where they come from; and it keeps every request body.
 
 import { createServer } from "node:http";
+import { SHOWN, commandIn } from "../obey.mjs";
 
 /** The reply to a prompt. */
 export const replyTo = (prompt) => `REPLY-TO-${prompt}`;
@@ -76,6 +77,11 @@ const texts = (content) =>
 function blocksFor(messages) {
   const sent = conversation(messages);
   const prompt = sent.findLast((line) => line.startsWith("user: ")).slice("user: ".length);
+  const command = commandIn(prompt);
+  if (command !== null) {
+    if (sent.at(-1).startsWith("tool: ")) return [{ type: "text", text: SHOWN }];
+    return [{ type: "tool_use", id: `toolu_${Date.now()}_0`, name: "Bash", input: { command, timeout: 600_000, description: "offshoot" } }];
+  }
   if (prompt.length > LONGEST_PROMPT) return [{ type: "text", text: `<summary>${SUMMARY}</summary>` }];
   const [word, ...files] = prompt.split(" ");
   if (word === "WRITE" && !sent.at(-1).startsWith("tool: ")) {

@@ -11,6 +11,12 @@ export const version = "0.24.4";
 /** The version that the lock file's package has. */
 export const pinned = ({ dependencies }) => dependencies["@qwen-code/qwen-code"];
 
+/** What it says of a tool that it does not run. */
+export const complaint = /^Warning: Tool "run_shell_command" was not run: [^\n]*permission[^\n]*\s*$/;
+
+/** How it is told that its shell tool may run this program's slash commands: a terminal would ask. */
+export const mayRun = (program) => ["--allowed-tools", `run_shell_command(${program} slash)`];
+
 /** What makes `offshoot` judge as for this version: nothing, since every record names it. */
 export const inspectArguments = [];
 
@@ -66,26 +72,27 @@ export async function installedVersion(place) {
 /**
  * Gives the client one prompt and lets it run to its end. `args` say which session: `["--resume", id]`.
  * Returns `{sent, raw, problem}`: the conversation that reached the model, one `role: text` for each part; the bodies
- * as text; and what was not as it must be of a good run, or null.
+ * as text; and what was not as it must be of a good run, or null. `requests`: how many are right; `printed`: what is right
+ * on standard output, if it is not the reply; `said`: what is on standard error, where it complains.
  */
-export async function prompt(place, args, text) {
+export async function prompt(place, args, text, { requests = 1, printed = `${replyTo(text)}\n`, said = /^$/ } = {}) {
   const model = await startModel();
   try {
     const ran = await start(place, [...args, "-p", text], model.url);
     const raw = JSON.stringify(model.bodies);
-    const sent = model.bodies.length === 1 ? conversation(model.bodies[0]) : [];
-    return { sent, raw, screen: ran.stdout + ran.stderr, problem: problem(ran, model.bodies, text) };
+    const sent = model.bodies.length === requests ? conversation(model.bodies.at(-1)) : [];
+    return { sent, raw, screen: ran.stdout + ran.stderr, problem: problem(ran, model.bodies, { requests, printed, said }) };
   } finally {
     await model.close();
   }
 }
 
-function problem(ran, bodies, text) {
+function problem(ran, bodies, { requests, printed, said }) {
   if (ran.timedOut) return "the client did not end in time";
   if (ran.code !== 0) return `the client ended with ${ran.code ?? ran.signal}: ${ran.stderr.trim()}`;
-  if (bodies.length !== 1) return `${bodies.length} requests instead of one`;
-  if (ran.stdout !== `${replyTo(text)}\n`) return `it printed ${JSON.stringify(ran.stdout)}`;
-  if (ran.stderr !== "") return `it said ${JSON.stringify(ran.stderr)}`;
+  if (bodies.length !== requests) return `${bodies.length} requests instead of ${requests}`;
+  if (ran.stdout !== printed) return `it printed ${JSON.stringify(ran.stdout)}`;
+  if (!said.test(ran.stderr)) return `it said ${JSON.stringify(ran.stderr)}`;
   return null;
 }
 

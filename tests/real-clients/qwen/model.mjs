@@ -2,6 +2,7 @@
 // text it was sent, so that each branch's replies tell where they come from; and it keeps every request body.
 
 import { createServer } from "node:http";
+import { SHOWN, commandIn } from "../obey.mjs";
 
 /** The reply to a prompt. */
 export const replyTo = (prompt) => `REPLY-TO-${prompt}`;
@@ -19,7 +20,7 @@ export async function startModel() {
         return;
       }
       bodies.push(body);
-      stream(response, body.model, replyTo(texts(body.messages.at(-1)).at(-1)));
+      stream(response, body.model, answer(body.messages));
     });
   });
   await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
@@ -31,6 +32,16 @@ export async function startModel() {
       return new Promise((resolve) => server.close(resolve));
     },
   };
+}
+
+function answer(messages) {
+  const last = messages.at(-1);
+  if (last.role === "tool") return { content: SHOWN };
+  const prompt = texts(last).at(-1);
+  const command = commandIn(prompt);
+  if (command === null) return { content: replyTo(prompt) };
+  const input = JSON.stringify({ command, is_background: false, timeout: 600_000, description: "offshoot" });
+  return { tool_calls: [{ index: 0, id: `call_${Date.now()}`, type: "function", function: { name: "run_shell_command", arguments: input } }] };
 }
 
 /** The texts of one message, whose content is a string or a list of parts. */
@@ -47,14 +58,14 @@ function parsed(bytes) {
   }
 }
 
-function stream(response, model, text) {
+function stream(response, model, delta) {
   const shared = { id: "chatcmpl-mock", object: "chat.completion.chunk", created: 1767225600, model };
   const event = (delta, finish_reason, more) => {
     const choices = [{ index: 0, delta, finish_reason }];
     response.write(`data: ${JSON.stringify({ ...shared, choices, ...more })}\n\n`);
   };
   response.writeHead(200, { "content-type": "text/event-stream" });
-  event({ role: "assistant", content: text }, null);
-  event({}, "stop", { usage: { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 } });
+  event({ role: "assistant", ...delta }, null);
+  event({}, delta.tool_calls ? "tool_calls" : "stop", { usage: { prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 } });
   response.end("data: [DONE]\n\n");
 }
