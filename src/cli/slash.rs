@@ -40,26 +40,27 @@ pub fn run(global: &Global, command: &SlashCommand) -> Result<ExitCode> {
         SlashCommand::Tree { session } => (Name::Tree, session, None),
         SlashCommand::Pick { id, session } => (Name::Pick, session, id.as_deref()),
     };
-    let seen = find(global, session.as_deref())?;
-    let call = Call { global, name, seen };
+    let (seen, other) = find(global, session.as_deref())?;
+    let call = Call { global, name, seen, other };
     match id {
         Some(id) => call.fork(ForkAt::Record(id.to_owned())),
         None => call.ask(),
     }
 }
 
-/// The session that was named, else the one that the agent says it runs, else the only one of the project.
+/// The session that was named, else the one that the agent says it runs, else the only one of the project; and how an
+/// answer has to name it, where it is not the one that the agent runs.
 ///
 /// The permission to run this may have been given in advance, so a session is named by its id and by nothing else: a
 /// path could lead anywhere.
-fn find(global: &Global, named: Option<&str>) -> Result<Glance> {
+fn find(global: &Global, named: Option<&str>) -> Result<(Glance, Option<String>)> {
     let around = Surroundings::new(global)?;
     let told = match around.agent {
         Some(Agent::Claude) => around.env.claude_session.clone(),
         Some(Agent::Qwen) => around.env.qwen_session.clone(),
         _ => None,
     };
-    let id = named.map(str::to_owned).or(told);
+    let id = named.map(str::to_owned).or_else(|| told.clone());
     if let Some(id) = &id {
         let plain = id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
         if !plain || !may_abbreviate(id) {
@@ -76,7 +77,8 @@ fn find(global: &Global, named: Option<&str>) -> Result<Glance> {
         }
         error => error,
     })?;
-    session::glance(global, None, Some(found.path))
+    let other = found.session_id.filter(|id| named.is_some() && Some(id) != told.as_ref());
+    Ok((session::glance(global, None, Some(found.path))?, other))
 }
 
 /// One call, on one session.
@@ -84,6 +86,7 @@ struct Call<'a> {
     global: &'a Global,
     name: Name,
     seen: Glance,
+    other: Option<String>,
 }
 
 impl Call<'_> {
@@ -94,7 +97,7 @@ impl Call<'_> {
             Name::Tree => self.navigator(),
             Name::Pick => self.prompt(),
         };
-        match popup::show(&env, wanted)? {
+        match popup::show(&env, wanted, self.other.as_deref())? {
             Shown::Ended(ended) => self.chosen(&ended),
             Shown::Closed => self.say(&Said::Closed),
             Shown::Not(why) => self.list(why),
@@ -201,7 +204,7 @@ impl Call<'_> {
 
     fn say(&self, said: &Said) -> Result<ExitCode> {
         let transcript = self.seen.path.display().to_string();
-        let about = About { name: self.name, agent: self.seen.agent, transcript };
+        let about = About { name: self.name, agent: self.seen.agent, transcript, other: self.other.clone() };
         if self.global.json {
             output::json(&said.document(&about))?;
         } else {

@@ -129,6 +129,10 @@ fn the_session_is_the_one_named_else_the_agents_else_the_only_one() {
         SESSION,
         "the last one counts"
     );
+    let printed = run(&stage, &["tree", "--session", "2222"]).code(0).stdout;
+    assert!(printed.contains(&format!("\nanswer by: /pick ID --session {other}  (")), "{printed}");
+    let printed = run(&stage, &["tree", "--session", "1111"]).code(0).stdout;
+    assert!(printed.contains("\nanswer by: /pick ID  ("), "it is the one that the agent runs: {printed}");
     let unwritten = started(Some("33333333-2222-4333-8444-555555555555"), &["tree"]).code(3);
     let refusal = &unwritten.json()["refusal"];
     assert_eq!(refusal["code"], "session-unknown");

@@ -18,6 +18,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use super::said::answer;
 use crate::{
     cli::{
         host, output,
@@ -88,16 +89,17 @@ struct Job {
     folder: PathBuf,
     /// Variables, and those that are not to be set.
     environment: Vec<(String, Option<String>)>,
+    other: Option<String>,
     waiter: u32,
     waiter_start: Option<String>,
 }
 
 /// Runs this program with the arguments in a popup, and waits for its end. Without a tmux around us that can do it, nothing
-/// is shown.
+/// is shown. `other` is the session that it is about, if the agent does not run it.
 ///
 /// # Errors
 /// `io`.
-pub fn show(env: &Env, arguments: Option<Vec<String>>) -> Result<Shown> {
+pub fn show(env: &Env, arguments: Option<Vec<String>>, other: Option<&str>) -> Result<Shown> {
     if !env.in_tmux {
         return Ok(Shown::Not(None));
     }
@@ -122,6 +124,7 @@ pub fn show(env: &Env, arguments: Option<Vec<String>>) -> Result<Shown> {
         arguments,
         folder: host::working_dir()?,
         environment: PASSED_ON.iter().map(|name| ((*name).to_owned(), std::env::var(name).ok())).collect(),
+        other: other.map(str::to_owned),
         waiter: std::process::id(),
         waiter_start: process::start_identity(std::process::id()),
     };
@@ -276,18 +279,18 @@ pub fn run_in_popup(place: &Path) -> Result<ExitCode> {
     if handed.is_err() || !process::alive(job.waiter, job.waiter_start.as_deref()) {
         // Whoever made the folder cannot remove it any more.
         drop(fs::remove_dir_all(place));
-        abandoned(&ended);
+        abandoned(&ended, job.other.as_deref());
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says what was chosen to the person who chose it for nobody.
-fn abandoned(ended: &Ended) {
+fn abandoned(ended: &Ended, other: Option<&str>) {
     let said: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap_or_default();
     let text = |key: &str| said[key].as_str().map(clean);
     let Some(record) = text("node_uuid").or(text("leafUuid")) else { return };
     output::stderr_line("the agent waits no longer for this choice; nothing was made");
-    output::stderr_line(&format!("inside the agent, `/pick {record}` makes the fork"));
+    output::stderr_line(&format!("inside the agent, `{}` makes the fork", answer(&record, other)));
     output::stderr_line("Enter closes this");
     if io::stdin().is_terminal() {
         let _ = io::stdin().lock().read_line(&mut String::new());

@@ -60,6 +60,8 @@ pub struct About {
     pub agent: Agent,
     /// Which one.
     pub transcript: String,
+    /// Its id, where it is not the one that the agent runs.
+    pub other: Option<String>,
 }
 
 /// `offshoot.slash/1`.
@@ -170,7 +172,14 @@ fn listed(part: &print::Part, branches: usize, about: &About) -> String {
             "only branch points and ends are shown, {rows} not: `offshoot tree` in a terminal shows all"
         );
     }
-    out + "answer by: /pick ID  (a new session up to there is made; this one stays as it is)\n"
+    let answer = answer("ID", about.other.as_deref());
+    out + &format!("answer by: {answer}  (a new session up to there is made; this one stays as it is)\n")
+}
+
+/// What makes the fork inside the agent; `other` is a session that it does not run.
+pub fn answer(record: &str, other: Option<&str>) -> String {
+    let session = other.map_or(String::new(), |id| format!(" --session {id}"));
+    format!("/pick {record}{}", clean(&session))
 }
 
 /// What a person types in a shell to go on in a fork: the clients look sessions up by the folder that they are started in.
