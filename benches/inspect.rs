@@ -1,4 +1,4 @@
-//! What `inspect` costs: time and memory over transcripts of hostile shapes, each at one size and at twice that.
+//! What the inspector costs: time and memory over transcripts that are made to hurt, each at one size and at twice that.
 //!
 //! ```text
 //! cargo bench --bench inspect                 all shapes
@@ -15,7 +15,6 @@
 use std::{
     env,
     error::Error,
-    fmt::Write as _,
     fs,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
@@ -29,33 +28,16 @@ use offshoot::{
     topology,
 };
 
+#[path = "shapes/mod.rs"]
+mod shapes;
+
+use shapes::{BARE, Form, Lines, SHAPES, Shape};
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A family of transcripts: `size` is what is doubled.
-struct Shape {
-    name: &'static str,
-    size: usize,
-    write: fn(&mut Lines, usize) -> Result<()>,
-}
-
-const SHAPES: &[Shape] = &[
-    Shape { name: "100k records, 50 leaves", size: 100_000, write: |l, n| branched(l, n, 50) },
-    Shape { name: "100k records, 5000 leaves", size: 100_000, write: |l, n| branched(l, n, n / 20) },
-    Shape { name: "chain", size: 500_000, write: chain },
-    Shape { name: "chain, children before parents", size: 500_000, write: backwards },
-    Shape { name: "comb of leaves", size: 50_000, write: |l, n| comb(l, n, "assistant", "assistant", TEXT) },
-    Shape { name: "comb of blank prompts", size: 50_000, write: |l, n| comb(l, n, "user", "system", BLANK) },
-    Shape { name: "comb of open calls", size: 50_000, write: |l, n| comb(l, n, "assistant", "system", CALL) },
-    Shape { name: "comb of neutral tails", size: 50_000, write: |l, n| comb(l, n, "neutral", "neutral", "") },
-    Shape { name: "cycle with a leaf at each member", size: 25_000, write: cycle },
-    Shape { name: "copies of one uuid", size: 50_000, write: copies },
-    Shape { name: "rewinds x leaves", size: 25_000, write: rewinds },
-    Shape { name: "all branches interleaved", size: 25_000, write: interleaved },
-];
-
-const TEXT: &str = r#"{"text":"read the snapshot again, then apply the policy and write the ledger"}"#;
-const BLANK: &str = r#"{"text":" "}"#;
-const CALL: &str = "call";
+/// What is doubled: half the records, roughly.
+const SIZE: usize = 50_000;
+const SESSION: &str = "0c0ffee0-0000-4000-8000-000000000001";
 
 fn main() -> Result<()> {
     let args: Vec<String> = env::args().skip(1).filter(|a| a != "--bench").collect();
@@ -74,16 +56,16 @@ fn main() -> Result<()> {
 }
 
 fn compare(dir: &Path, small: bool, word: &str) -> Result<()> {
-    let empty = run(&file(dir, |_| Ok(()))?)?;
+    let empty = run(&file(dir, None, 0)?)?;
     println!(
         "{:34} {:>9} {:>8} {:>9} {:>9} {:>6} {:>6} {:>9}",
         "shape", "records", "leaves", "read ms", "inspect", "x2", "MiB", "B/record"
     );
     for shape in SHAPES.iter().filter(|s| s.name.contains(word)) {
-        let size = if small { shape.size / 10 } else { shape.size };
+        let size = if small { SIZE / 10 } else { SIZE };
         let mut before = 0.0;
         for size in [size, size * 2] {
-            let m = run(&file(dir, |lines| (shape.write)(lines, size))?)?;
+            let m = run(&file(dir, Some(shape), size)?)?;
             let x2 = if before > 0.0 { format!("{:.2}", m.inspect / before) } else { String::new() };
             before = m.inspect;
             let above = m.peak.saturating_sub(empty.peak);
@@ -154,169 +136,12 @@ fn peak() -> u64 {
     line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
 }
 
-fn file(dir: &Path, write: impl FnOnce(&mut Lines) -> Result<()>) -> Result<PathBuf> {
+fn file(dir: &Path, shape: Option<&Shape>, size: usize) -> Result<PathBuf> {
     let path = dir.join("transcript.jsonl");
-    let mut lines = Lines { out: BufWriter::new(fs::File::create(&path)?), clock: 0, line: String::new() };
-    write(&mut lines)?;
-    lines.out.flush()?;
+    let mut out = BufWriter::new(fs::File::create(&path)?);
+    if let Some(shape) = shape {
+        (shape.write)(&mut Lines::new(&mut out, Form::Qwen, BARE, SESSION), size)?;
+    }
+    out.flush()?;
     Ok(path)
-}
-
-/// Writes records of Qwen's form.
-struct Lines {
-    out: BufWriter<fs::File>,
-    clock: u64,
-    line: String,
-}
-
-/// What a record is; `uuid` and `parent` are numbers that become UUIDs.
-struct Rec<'a> {
-    uuid: u128,
-    parent: Option<u128>,
-    /// A type; `neutral` and `rewind` are system records.
-    kind: &'a str,
-    /// The elements of `message.parts`.
-    parts: &'a str,
-}
-
-impl Lines {
-    fn put(&mut self, rec: &Rec<'_>) -> Result<()> {
-        let id =
-            |n: u128| uuid::Builder::from_custom_bytes((n * 0x9e37_79b9_7f4a_7c15).to_be_bytes()).into_uuid();
-        let (kind, subtype) = match rec.kind {
-            "neutral" => ("system", r#","subtype":"custom_title""#),
-            "rewind" => ("system", r#","subtype":"rewind""#),
-            kind => (kind, ""),
-        };
-        self.clock += 1;
-        let (s, ms) = (self.clock / 1000, self.clock % 1000);
-        self.line.clear();
-        write!(self.line, r#"{{"uuid":"{}","parentUuid":"#, id(rec.uuid))?;
-        match rec.parent {
-            Some(p) => write!(self.line, r#""{}""#, id(p))?,
-            None => self.line.push_str("null"),
-        }
-        write!(
-            self.line,
-            r#","sessionId":"bench","timestamp":"2026-01-{:02}T{:02}:{:02}:{:02}.{ms:03}Z","type":"{kind}"{subtype},"cwd":"/workspace","version":"0.24.4","gitBranch":"main""#,
-            1 + s / 86_400,
-            s / 3_600 % 24,
-            s / 60 % 60,
-            s % 60
-        )?;
-        if !rec.parts.is_empty() {
-            write!(self.line, r#","message":{{"role":"user","parts":[{}]}}"#, rec.parts)?;
-        }
-        self.line.push_str("}\n");
-        Ok(self.out.write_all(self.line.as_bytes())?)
-    }
-
-    /// A record of a conversation: prompt, call, result, reply, and so on.
-    fn talk(&mut self, uuid: u128, parent: Option<u128>, step: usize) -> Result<()> {
-        let words = "the parser retries when a branch has no parent and the lock is held by another process ";
-        let text = words.repeat(1 + (uuid % 7) as usize);
-        let call = uuid - (step % 4).saturating_sub(1) as u128;
-        let (kind, parts) = match step % 4 {
-            0 => ("user", format!(r#"{{"text":"{text}"}}"#)),
-            1 => (
-                "assistant",
-                format!(
-                    r#"{{"text":"{text}"}},{{"functionCall":{{"id":"c{call}","name":"run","args":{{"command":"{text}"}}}}}}"#
-                ),
-            ),
-            2 => (
-                "tool_result",
-                format!(r#"{{"functionResponse":{{"id":"c{call}","response":{{"output":"{text}"}}}}}}"#),
-            ),
-            _ => ("assistant", format!(r#"{{"text":"{text}","thought":true}},{{"text":"{text}"}}"#)),
-        };
-        self.put(&Rec { uuid, parent, kind, parts: &parts })
-    }
-}
-
-/// A trunk from which branches of equal length leave at even distances, five of them by a rewind.
-fn branched(lines: &mut Lines, records: usize, leaves: usize) -> Result<()> {
-    let run = (records / 2 / leaves).clamp(1, 40);
-    let trunk = records - (leaves - 1) * run;
-    let mut next = records as u128;
-    for i in 0..trunk {
-        lines.talk(i as u128, (i as u128).checked_sub(1), i)?;
-        let begun = |at: usize| at * (leaves - 1) / trunk;
-        for branch in begun(i)..begun(i + 1) {
-            let mut parent = i as u128;
-            for step in 0..run {
-                if step == 0 && branch < 5 {
-                    lines.put(&Rec { uuid: next, parent: Some(parent), kind: "rewind", parts: "" })?;
-                } else {
-                    lines.talk(next, Some(parent), step)?;
-                }
-                parent = next;
-                next += 1;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn chain(lines: &mut Lines, n: usize) -> Result<()> {
-    (0..n).try_for_each(|i| lines.talk(i as u128, (i as u128).checked_sub(1), i))
-}
-
-fn backwards(lines: &mut Lines, n: usize) -> Result<()> {
-    (0..n).rev().try_for_each(|i| lines.talk(i as u128, (i as u128).checked_sub(1), i))
-}
-
-/// A trunk with one more child at each record.
-fn comb(lines: &mut Lines, n: usize, trunk: &str, leaf: &str, parts: &str) -> Result<()> {
-    lines.put(&Rec { uuid: 2 * n as u128, parent: None, kind: "assistant", parts: TEXT })?;
-    for i in 0..n as u128 {
-        let call = format!(r#"{{"functionCall":{{"id":"c{i}","name":"run"}}}}"#);
-        let parts = if parts == CALL { &call } else { parts };
-        let parent = Some(i.checked_sub(1).unwrap_or(2 * n as u128));
-        lines.put(&Rec { uuid: i, parent, kind: trunk, parts })?;
-        lines.put(&Rec { uuid: n as u128 + i, parent: Some(i), kind: leaf, parts: "" })?;
-    }
-    Ok(())
-}
-
-fn cycle(lines: &mut Lines, n: usize) -> Result<()> {
-    let n = n as u128;
-    for i in 0..n {
-        let kind = ["assistant", "rewind"][usize::from(i == n / 2)];
-        lines.put(&Rec { uuid: i, parent: Some((i + 1) % n), kind, parts: TEXT })?;
-    }
-    (0..n).try_for_each(|i| lines.put(&Rec { uuid: n + i, parent: Some(i), kind: "assistant", parts: "" }))
-}
-
-/// All with other parents, and with nothing to say until the last.
-fn copies(lines: &mut Lines, n: usize) -> Result<()> {
-    for i in 0..n as u128 {
-        let parts = if i + 1 == n as u128 { TEXT } else { BLANK };
-        lines.put(&Rec { uuid: 0, parent: Some(1 + i), kind: "user", parts })?;
-    }
-    (0..50).try_for_each(|i| {
-        lines.put(&Rec { uuid: 2 * n as u128 + i, parent: Some(0), kind: "assistant", parts: "" })
-    })
-}
-
-fn rewinds(lines: &mut Lines, n: usize) -> Result<()> {
-    let n = n as u128;
-    lines.put(&Rec { uuid: 2 * n, parent: None, kind: "user", parts: TEXT })?;
-    for i in 0..n {
-        lines.put(&Rec {
-            uuid: i,
-            parent: Some(i.checked_sub(1).unwrap_or(2 * n)),
-            kind: "rewind",
-            parts: "",
-        })?;
-        lines.put(&Rec { uuid: n + i, parent: Some(i), kind: "user", parts: TEXT })?;
-    }
-    Ok(())
-}
-
-fn interleaved(lines: &mut Lines, n: usize) -> Result<()> {
-    let n = n as u128;
-    lines.put(&Rec { uuid: 2 * n, parent: None, kind: "user", parts: TEXT })?;
-    (0..n).try_for_each(|i| lines.put(&Rec { uuid: i, parent: Some(2 * n), kind: "user", parts: TEXT }))?;
-    (0..n).try_for_each(|i| lines.put(&Rec { uuid: n + i, parent: Some(i), kind: "assistant", parts: TEXT }))
 }
