@@ -15,7 +15,7 @@ use std::{
     error::Error,
     fmt::Write as _,
     fs,
-    io::{BufWriter, Read, Write},
+    io::{BufWriter, Write},
     path::Path,
     time::{Duration, Instant},
 };
@@ -30,7 +30,6 @@ use offshoot::{
     store::snapshot::Snapshot,
     topology::Tree,
 };
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use ratatui::{
     Terminal,
     backend::TestBackend,
@@ -39,8 +38,10 @@ use ratatui::{
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const COLUMNS: u16 = 120;
-const ROWS: u16 = 40;
+#[path = "screen/mod.rs"]
+mod screen;
+
+use screen::{COLUMNS, ROWS};
 
 fn main() -> Result<()> {
     let small = std::env::args().any(|a| a == "--small");
@@ -87,7 +88,7 @@ fn main() -> Result<()> {
         told(what, "keys", &mut times);
         told(what, "slices between them", &mut slices);
     }
-    let (first, tree) = program(&path)?;
+    let (first, tree) = screen::first_frames(&["tree"], &path, "[A]")?;
     println!("program, first      {}", ms(first));
     println!("program, tree       {}", ms(tree));
     Ok(())
@@ -132,47 +133,6 @@ fn walks() -> Vec<(&'static str, Vec<KeyEvent>)> {
         ("fold and open", [times("hhl", 60), times("kl", 200)].concat()),
         ("search", search),
     ]
-}
-
-/// From the start of the program to its first frame, and to the tree.
-fn program(path: &Path) -> Result<(Duration, Duration)> {
-    let pair = native_pty_system().openpty(PtySize {
-        rows: ROWS,
-        cols: COLUMNS,
-        pixel_width: 0,
-        pixel_height: 0,
-    })?;
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_offshoot"));
-    command.args(["--state-dir", "/nonexistent", "tree"]);
-    command.arg(path);
-    command.env("TERM", "xterm-256color");
-    let mut reader = pair.master.try_clone_reader()?;
-    let start = Instant::now();
-    let mut child = pair.slave.spawn_command(command)?;
-    drop(pair.slave);
-    let mut screen = vt100::Parser::default();
-    screen.screen_mut().set_size(
-        std::num::NonZeroU16::new(ROWS).ok_or("no rows")?,
-        std::num::NonZeroU16::new(COLUMNS).ok_or("no columns")?,
-    );
-    let (mut buffer, mut first) = ([0; 65536], None);
-    let tree = loop {
-        let n = reader.read(&mut buffer)?;
-        if n == 0 {
-            return Err(format!("it ended: {}", screen.screen().contents()).into());
-        }
-        screen.process(&buffer[..n]);
-        let text = screen.screen().contents();
-        if first.is_none() && !text.trim().is_empty() {
-            first = Some(start.elapsed());
-        }
-        if text.contains("[A]") {
-            break start.elapsed();
-        }
-    };
-    child.kill()?;
-    child.wait()?;
-    Ok((first.unwrap_or(tree), tree))
 }
 
 /// A trunk from which branches leave at even distances, of 2 KB a record.

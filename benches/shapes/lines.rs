@@ -110,11 +110,11 @@ impl<'a> Lines<'a> {
         let share = 10 + self.random() as usize % 161;
         let most = match kind {
             Kind::User => 400,
-            // What a record has beside this text is a third of a line, and prompts are what others must make up for.
-            _ => self.line * share / 72,
+            // A little more than a line on average: prompts are short, and what is beside the text does not make up for it.
+            _ => self.line * share / 85,
         };
         let body = self.random() as usize % self.pool.len();
-        self.pool[body].beginning(most.min(self.line * share / 72)).to_owned()
+        self.pool[body].beginning(most.min(self.line * share / 85)).to_owned()
     }
 
     /// SplitMix64.

@@ -4,7 +4,7 @@
 
 use std::io;
 
-mod lines;
+pub mod lines;
 
 pub use lines::{Form, Kind, Lines, Rec, Text};
 
@@ -61,7 +61,8 @@ pub fn tree(lines: &mut Lines<'_>, tree: &Tree) -> io::Result<()> {
     let mut next = tree.records as u128;
     for i in 0..trunk {
         lines.talk(i as u128, (i as u128).checked_sub(1), i)?;
-        let begun = |at: usize| at * branches / trunk;
+        // None leaves in the last turn of the trunk, which so ends in a leaf by every client's rule.
+        let begun = |at: usize| at.min(trunk - 4) * branches / (trunk - 4);
         for branch in begun(i)..begun(i + 1) {
             let mut parent = i as u128;
             for step in 0..run {

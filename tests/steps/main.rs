@@ -41,7 +41,7 @@ use shapes::{BARE, Form, Lines, SHAPES, Shape};
 /// What is doubled: half the records, roughly.
 const SIZE: usize = 1_000;
 /// How many times the steps a transcript of twice the size may take. Sorting makes it a little more than two.
-const TWICE: f64 = 2.25;
+const TWICE: f64 = 2.15;
 /// How many steps a byte of input and output may take.
 const EACH: f64 = 80.0;
 
