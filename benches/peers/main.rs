@@ -24,6 +24,7 @@ mod rows;
 mod screen;
 #[path = "../shapes/mod.rs"]
 mod shapes;
+mod shares;
 mod tools;
 
 use inputs::Inputs;
@@ -75,11 +76,13 @@ fn run() -> Result<()> {
     rows.extend(rows::screens(&inputs)?);
     step("sessions");
     rows.extend(rows::sessions(&inputs)?);
+    step("shares");
+    let shares = shares::count(&inputs)?;
     step("curves");
     let curves = curves::measure(&inputs)?;
     fs::remove_dir_all(inputs.dir())?;
     page.end();
-    let text = page.text(&rows, &lines)?;
+    let text = page.text(&rows, &lines, &shares)?;
     println!("{text}");
     let svg = curves::svg(&curves, &page.told())?;
     if small {

@@ -7,6 +7,7 @@ use crate::{
     measure::Program,
     peers::Line,
     rows::{Row, Unit},
+    shares::{self, Shares},
     tools::Tools,
 };
 
@@ -45,7 +46,12 @@ impl Page {
         self.date.clone()
     }
 
-    pub fn text(&self, rows: &[Row], lines: &[Line]) -> std::result::Result<String, std::fmt::Error> {
+    pub fn text(
+        &self,
+        rows: &[Row],
+        lines: &[Line],
+        shares: &[Shares],
+    ) -> std::result::Result<String, std::fmt::Error> {
         let mut out = String::new();
         writeln!(out, "{BEGIN}\n")?;
         writeln!(out, "| | |\n|---|---|\n| date | {} |", self.date)?;
@@ -95,7 +101,9 @@ impl Page {
                 line.stats.runs
             )?;
         }
-        writeln!(out, "\n{END}")?;
+        writeln!(out, "\n## Where the time goes\n")?;
+        writeln!(out, "Instructions of `inspect --json`, 10 MB, by callgrind:\n")?;
+        writeln!(out, "{}\n{END}", shares::table(shares)?)?;
         Ok(out)
     }
 }
