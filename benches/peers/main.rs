@@ -62,20 +62,22 @@ fn run() -> Result<()> {
     let inputs = Inputs::new(&dir.join("inputs"), if small { SMALL } else { 1 })?;
     let mut page = page::Page::begin(&tools);
     step("peers");
-    let (lines, about_python) = peers::table(&inputs, &tools)?;
-    step("sizes");
-    let mut rows = rows::sizes(&inputs)?;
-    rows.extend(about_python);
-    step("shapes");
-    rows.extend(rows::shapes(&inputs)?);
-    step("one line");
-    rows.extend(rows::one_line(&inputs)?);
-    step("fork");
-    rows.extend(rows::fork(&inputs, &tools)?);
-    step("screens");
-    rows.extend(rows::screens(&inputs)?);
-    step("sessions");
-    rows.extend(rows::sessions(&inputs)?);
+    let (lines, mut rows) = peers::table(&inputs, &tools)?;
+    rows.iter().for_each(page::tell);
+    // A run that is stopped half-way has told what it had.
+    let mut add = |what: &str, measure: &dyn Fn() -> Result<Vec<rows::Row>>| -> Result<()> {
+        step(what);
+        let more = measure()?;
+        more.iter().for_each(page::tell);
+        rows.extend(more);
+        Ok(())
+    };
+    add("sizes", &|| rows::sizes(&inputs))?;
+    add("shapes", &|| rows::shapes(&inputs))?;
+    add("one line", &|| rows::one_line(&inputs))?;
+    add("fork", &|| rows::fork(&inputs, &tools))?;
+    add("screens", &|| rows::screens(&inputs))?;
+    add("sessions", &|| rows::sessions(&inputs))?;
     step("shares");
     let shares = shares::count(&inputs)?;
     step("curves");

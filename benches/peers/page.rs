@@ -108,6 +108,17 @@ impl Page {
     }
 }
 
+/// Says on stderr what was measured just now.
+pub fn tell(row: &Row) {
+    eprintln!(
+        "  {}: {} of {}; {}",
+        row.what,
+        figure(row.unit, row.value),
+        figure(row.unit, row.goal),
+        row.how
+    );
+}
+
 fn figure(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Times => format!("{value:.2} x"),
