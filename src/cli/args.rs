@@ -389,12 +389,13 @@ pub enum GraphFormat {
 ///
 /// Texts, arguments and results of tools, names, paths and titles are filled with as many other bytes; ids, types, times,
 /// versions and what is malformed stay. Before anything is handed out it is inspected, and must give the same branches,
-/// counts, diagnostics and client pick. It is meant for bug reports about broken transcripts.
+/// counts, diagnostics and client pick. It is meant for bug reports about broken transcripts. Of a session of Reasonix a
+/// folder is made, with the sessions that are related to it.
 #[derive(Clone, Debug, Args)]
 pub struct RedactArgs {
     /// A transcript file, a session id, or a prefix of one of 4 or more characters.
     pub session: Option<String>,
-    /// Write to this file, which must be new, instead of standard output.
+    /// Write to this file or folder, which must be new, instead of standard output.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -1,25 +1,30 @@
 //! `redact`: a transcript of the same structure without a word of the conversation, proved by inspecting it.
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, path::Path, process::ExitCode};
 
 use serde_json::Value;
 
 use super::{
     args::{Global, RedactArgs},
     output,
-    session::{self, Digest, Opened},
+    session::{self, Digest, Opened, Surroundings},
 };
 use crate::{
-    dialect::Client,
+    dialect::{self, Client, Dialect},
+    record::Agent,
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
-    store::redact::Redacted,
+    store::{agents::reasonix, redact::Redacted},
     topology,
-    transcript::{Source, Transcript},
+    transcript::{LineDiagnostic, Source, Transcript},
 };
 
-/// Writes the redacted transcript to stdout, or to a file that must be new.
+/// Writes the redacted transcript to stdout, or to a file that must be new; a session that is a folder to a new folder.
 pub fn run(global: &Global, args: &RedactArgs) -> Result<ExitCode> {
-    let opened = session::open(global, args.session.as_deref(), Digest::Skip)?;
+    let found = Surroundings::new(global)?.resolve(args.session.as_deref())?;
+    if session::agent(global.agent, &found.path)? == Agent::Reasonix {
+        return folder(global, &found.path, args.output.as_deref());
+    }
+    let opened = session::open_at(global, found.path, Digest::Skip)?;
     let Some(redactor) = opened.dialect.redactor() else {
         return Err(Refusal::new(Code::SeedUnsupported, "sessions of this agent cannot be redacted").into());
     };
@@ -39,39 +44,87 @@ pub fn run(global: &Global, args: &RedactArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A session of several files, with those that are read together with it.
+fn folder(global: &Global, path: &Path, output: Option<&Path>) -> Result<ExitCode> {
+    let Some(target) = output else {
+        let message =
+            "a session of Reasonix is a folder, and so is its redacted form: say where it is to be made";
+        return Err(Refusal::new(Code::Usage, message).hint("`-o FOLDER`, which must be new").into());
+    };
+    let dialect = dialect::of(Agent::Reasonix);
+    let client = Client { version: global.client_version.clone(), ..Client::default() };
+    let written = reasonix::publish_redacted(path, target, |before, after| {
+        let read = |source: &dyn Source| structure(dialect, &client, &dialect.read(source)?, source);
+        let theirs = read(before).map_err(Error::io("read", path))?;
+        let ours = read(after).map_err(Error::io("read", target))?;
+        same(path, &theirs, &ours)
+    })?;
+    let others = match written.sessions - 1 {
+        0 => String::new(),
+        1 => ", with a session that is related to it".to_owned(),
+        n => format!(", with {n} sessions that are related to it"),
+    };
+    output::note(global, &format!("written to `{}`{others}", written.session.display()));
+    if let Some(trouble) = written.trouble {
+        output::warn(global, &format!("it cannot be read, as before: {trouble}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Nothing is handed out that would show another trouble than the one it is made for.
 fn prove(opened: &Opened, redacted: &Redacted) -> Result<()> {
     let read = |e| Error::io("read", redacted.source().path())(e);
     let t = opened.dialect.read(redacted.source()).map_err(read)?;
-    let theirs = structure(opened, &opened.snapshot.transcript, &opened.snapshot)
+    let Opened { dialect, client, snapshot, .. } = opened;
+    // As if it stood outside of any project, where the redacted one will.
+    let client = Client { version: client.version.clone(), ..Client::default() };
+    let theirs = structure(*dialect, &client, &snapshot.transcript, snapshot)
         .map_err(Error::io("read", &opened.path))?;
-    let ours = structure(opened, &t, redacted.source()).map_err(read)?;
+    let ours = structure(*dialect, &client, &t, redacted.source()).map_err(read)?;
     // The file may have grown between the two readings.
-    let same = opened.snapshot.transcript.bytes == t.bytes;
-    if same && theirs != ours {
-        let name = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
-        let differs: Vec<String> =
-            name(&theirs).unwrap_or_default().into_iter().filter(|key| theirs[key] != ours[key]).collect();
-        let fault = Fault::new(
-            FaultCode::Damaged,
-            format!(
-                "the redacted transcript would be inspected otherwise than `{}`: {} differ; this is a defect of offshoot",
-                opened.path.display(),
-                differs.join(", ")
-            ),
-        );
-        return Err(fault.into());
+    if snapshot.transcript.bytes == t.bytes { same(&opened.path, &theirs, &ours) } else { Ok(()) }
+}
+
+fn same(path: &Path, theirs: &Value, ours: &Value) -> Result<()> {
+    if theirs == ours {
+        return Ok(());
     }
-    Ok(())
+    let name = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
+    let differs: Vec<String> =
+        name(theirs).unwrap_or_default().into_iter().filter(|key| theirs[key] != ours[key]).collect();
+    let fault = Fault::new(
+        FaultCode::Damaged,
+        format!(
+            "the redacted transcript would be inspected otherwise than `{}`: {} differ; this is a defect of offshoot",
+            path.display(),
+            differs.join(", ")
+        ),
+    );
+    Err(fault.into())
 }
 
 /// The inspection without texts, names of places, and the name of the file.
-fn structure(opened: &Opened, t: &Transcript, source: &dyn Source) -> std::io::Result<Value> {
-    // As if it stood outside of any project, where the redacted one will.
-    let client = Client { version: opened.client.version.clone(), project: None, runtime_dir: None };
-    let mut inspection = topology::inspect(t, source, opened.dialect, &client)?;
+fn structure(
+    dialect: &dyn Dialect,
+    client: &Client,
+    t: &Transcript,
+    source: &dyn Source,
+) -> std::io::Result<Value> {
+    let mut inspection = topology::inspect(t, source, dialect, client)?;
     super::inspect::redact(&mut inspection);
     inspection.transcript.clear();
+    if dialect.agent() == Agent::Reasonix {
+        // Of what the logs are read as, where an escape of a text may be one that is longer.
+        inspection.snapshot.bytes = 0;
+        for diagnostic in &mut inspection.diagnostics {
+            // Why a session is left out names a place in its log, which may move. It was compared before.
+            if let topology::TopologyDiagnostic::Line(LineDiagnostic::SkippedRecord { reason, .. }) =
+                diagnostic
+            {
+                reason.truncate(reason.find(": ").unwrap_or(reason.len()));
+            }
+        }
+    }
     for branch in &mut inspection.branches {
         // What is no time is filled as any text.
         let is_time = |time: &str| time.parse::<jiff::Timestamp>().is_ok();

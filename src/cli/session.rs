@@ -216,7 +216,10 @@ impl Surroundings {
 
 /// The agent that was named; else by content, not by folder: to read a transcript by another agent's rules would give
 /// wrong leaves.
-fn agent(arg: AgentArg, path: &Path) -> Result<Agent> {
+///
+/// # Errors
+/// `agent-unknown`, `unsafe-path`, `io`.
+pub fn agent(arg: AgentArg, path: &Path) -> Result<Agent> {
     match arg {
         AgentArg::Claude | AgentArg::Qwen if reasonix::is_session_dir(path) => {
             Err(unknown(format!("`{}` is a session folder of Reasonix", path.display())))

@@ -77,6 +77,7 @@ mod reasonix_log;
 #[allow(dead_code, reason = "each helper is used by some tests")]
 mod reasonix_made;
 mod reasonix_older;
+mod reasonix_redact;
 mod redact;
 mod resume;
 mod seeds;

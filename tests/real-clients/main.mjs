@@ -17,13 +17,14 @@ import * as qwenClient from "./qwen/client.mjs";
 import * as qwenSessions from "./qwen/sessions.mjs";
 import * as reasonixClient from "./reasonix/client.mjs";
 import { forkRow } from "./reasonix/fork.mjs";
+import { redactRow } from "./reasonix/redact.mjs";
 
 // Each further client is one entry here: a client and its sessions; `more` are rows of its own.
 const SUBJECTS = [
   { client: qwenClient, sessions: qwenSessions, more: [probeRow, commandsRow] },
   ...["2.1.332", "2.1.197"].map(claude).map((client) => ({ client, sessions: sessionsFor(client), more: [rewindRow, probeRow, commandsRow] })),
   // It has no transcripts of ours to resume: a session is made by the client itself.
-  { client: reasonixClient, sessions: { make: async () => [] }, more: [forkRow] },
+  { client: reasonixClient, sessions: { make: async () => [] }, more: [forkRow, redactRow] },
 ];
 const [, , , AGENT, SESSION = ""] = process.argv;
 const LIMIT_MS = 30 * 60_000;

@@ -20,6 +20,12 @@ export function offshootAt(binary, { home, project }) {
     }
   };
   return {
+    /** What it says otherwise than as JSON. */
+    async plain(args) {
+      const ran = await run(binary, args, { cwd: project, env });
+      if (ran.code !== 0) throw new Failed(`offshoot ${args.join(" ")} ended with ${ran.code}: ${ran.stderr}`);
+      return ran.stdout;
+    },
     async json(args) {
       const ran = await start(args);
       if (ran.code !== 0) throw new Failed(`offshoot ${args.join(" ")} ended with ${ran.code}: ${ran.stdout}`);

@@ -5,10 +5,11 @@
 //! line is not parsed for that but cut into tokens, which works for lines that are malformed, torn or glued as well; a
 //! quote, a brace or a byte that makes the line malformed keeps its place.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use hashbrown::HashMap;
 
 use self::{
-    keys::{Rule, rule},
+    keys::{Rule, Rules},
     words::Fill,
 };
 use super::{
@@ -21,21 +22,46 @@ mod keys;
 mod words;
 
 /// Redacts one transcript. What must be told apart stays apart: equal names get equal stand-ins.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Redactor {
+    /// Which members are kept.
+    rules: Rules,
+    /// Which are in what stands in base64.
+    nested: Rules,
     /// Whether a carriage return ends a line for the client.
     ends_at_cr: bool,
     /// How texts begin that mean something to the rules, and are kept so far.
     openings: &'static [&'static str],
     /// Texts of the client's own that are kept.
     own: &'static [&'static str],
+    /// What stands for digests of what is redacted itself.
+    digests: Vec<(String, String)>,
     names: Names,
 }
 
 impl Redactor {
     /// For a client that ends a line at each carriage return, or not.
     pub(in crate::dialect) fn new(ends_at_cr: bool) -> Self {
-        Redactor { ends_at_cr, ..Redactor::default() }
+        Redactor {
+            rules: keys::rule,
+            nested: keys::rule,
+            ends_at_cr,
+            openings: &[],
+            own: &[],
+            digests: Vec::new(),
+            names: Names::default(),
+        }
+    }
+
+    /// For the records of Reasonix, whose payloads are JSON in base64.
+    pub(in crate::dialect) fn of_reasonix() -> Self {
+        Redactor {
+            rules: keys::reasonix_record,
+            nested: keys::reasonix_payload,
+            // By this word the client says that it went back.
+            own: &["rewind"],
+            ..Redactor::new(false)
+        }
     }
 
     /// Texts of the client's own: how some begin, and whole ones.
@@ -55,9 +81,48 @@ impl Redactor {
         line.split_inclusive(|&b| b == b'\r').for_each(|piece| self.piece(piece, out));
     }
 
+    /// The redacted form of a record, with other digests for those that are named in it.
+    pub(in crate::dialect) fn record(&mut self, json: &[u8], digests: &[(&str, &str)]) -> Vec<u8> {
+        self.digests = digests.iter().map(|&(old, new)| (old.to_owned(), new.to_owned())).collect();
+        let mut out = Vec::with_capacity(json.len());
+        self.piece(json, &mut out);
+        self.digests.clear();
+        out
+    }
+
+    /// What stands for a name.
+    pub(in crate::dialect) fn name(&mut self, name: &str) -> String {
+        let mut out = Vec::new();
+        self.names.stand_in(name, name.len(), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// A word of the format's own as it is, else a stand-in.
+    pub(in crate::dialect) fn token(&mut self, text: &str) -> String {
+        if text.is_empty() || keys::is_token(text) { text.to_owned() } else { self.name(text) }
+    }
+
+    /// The redacted form of a payload that does not stand in a record.
+    pub(in crate::dialect) fn payload(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        self.lex(bytes, self.nested, &mut out);
+        out
+    }
+
+    /// The redacted form of the index of such a payload.
+    pub(in crate::dialect) fn index(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        self.lex(bytes, keys::reasonix_index, &mut out);
+        out
+    }
+
     fn piece(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        let mut lexer = Lexer { redactor: self, bytes: piece, at: 0, stack: Vec::new() };
-        while lexer.at < piece.len() {
+        self.lex(piece, self.rules, out);
+    }
+
+    fn lex(&mut self, bytes: &[u8], rules: Rules, out: &mut Vec<u8>) {
+        let mut lexer = Lexer { redactor: self, rules, bytes, at: 0, stack: Vec::new() };
+        while lexer.at < bytes.len() {
             lexer.token(out);
         }
     }
@@ -75,8 +140,28 @@ impl Redactor {
             Rule::Id => out.extend_from_slice(raw),
             Rule::Token | Rule::Call if keys::is_token(text) => out.extend_from_slice(raw),
             Rule::Tool if keys::is_known_tool(text) => out.extend_from_slice(raw),
-            Rule::Call | Rule::Tool | Rule::Name => self.names.stand_in(text, raw.len(), out),
+            Rule::Digest if keys::is_token(text) => {
+                let given = self.digests.iter().find(|(old, _)| old == text);
+                out.extend_from_slice(given.map_or(raw, |(_, new)| new.as_bytes()));
+            }
+            Rule::Base64 => self.base64(raw, text, out),
+            Rule::Call | Rule::Tool | Rule::Name | Rule::Digest => {
+                self.names.stand_in(text, raw.len(), out);
+            }
             Rule::Token | Rule::Enter | Rule::Text => self.text(raw, text, out),
+        }
+    }
+
+    /// Bytes stay as many bytes; what is no base64 does not become any.
+    fn base64(&mut self, raw: &[u8], text: &str, out: &mut Vec<u8>) {
+        if let Ok(bytes) = STANDARD.decode(text) {
+            let redacted = self.payload(&bytes);
+            return out.extend_from_slice(STANDARD.encode(redacted).as_bytes());
+        }
+        let start = out.len();
+        Fill::default().string(raw, out);
+        if STANDARD.decode(&out[start..]).is_ok() {
+            out[start] = b'!';
         }
     }
 
@@ -146,6 +231,7 @@ enum Next {
 
 struct Lexer<'a, 'r> {
     redactor: &'r mut Redactor,
+    rules: Rules,
     bytes: &'a [u8],
     at: usize,
     stack: Vec<Frame>,
@@ -239,7 +325,7 @@ impl Lexer<'_, '_> {
     fn key(&mut self, raw: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
         let Some(frame) = self.stack.last_mut() else { return };
         frame.next = Next::Colon;
-        let found = text.filter(|_| frame.known).and_then(rule);
+        let found = text.filter(|_| frame.known).and_then(self.rules);
         frame.rule = found.unwrap_or(Rule::Text);
         let kept = found.is_some() || (frame.top && text.is_some_and(keys::is_identifier));
         match text {

@@ -10,6 +10,7 @@ use super::{
     content::Contents,
     frame, gojson,
     ids::{self, hex},
+    operation::OperationHash,
     record::{Begin, End, EventRecord, Record},
     trouble::Trouble,
 };
@@ -54,14 +55,14 @@ pub fn write(
     spec: &ChildSpec<'_>,
     out: &mut dyn Write,
 ) -> Result<ChildLog, Trouble> {
-    let mut out = Counted { out, digest: Sha256::new(), bytes: 0 };
+    let mut out = Counted::new(out);
     let mut commits = Commits::new(source, contents);
     let mut written = 0;
     while commits.last_seq() < spec.through {
-        let (mut hash, start) = (OperationHash::default(), commits.end());
+        let (mut hash, start) = (OperationHash::new(true), commits.end());
         let commit = commits.next_with(Some(&mut |begin, event, payload| {
             hash.event(spec.child, begin, event, payload);
-            if hash.valid {
+            if hash.is_valid() {
                 Ok(())
             } else {
                 Err(Trouble::damaged(start, format!("the payload at sequence {} is no JSON", event.seq)))
@@ -102,7 +103,7 @@ pub fn write(
         put(end.to_json(), None)?;
         written += 1;
     }
-    Ok(ChildLog { bytes: out.bytes, sha256: hex(&out.digest.finalize()), commits: written })
+    Ok(ChildLog { bytes: out.bytes, sha256: out.sha256(), commits: written })
 }
 
 /// An event of the parent as the child has it: a payload that need not stand elsewhere does not.
@@ -118,53 +119,23 @@ fn repeated(source: &dyn Source, contents: &dyn Contents, offset: u64) -> Result
     Ok(event)
 }
 
-/// The hash of an operation, with the ids of its events, as for every commit that is inherited.
-#[derive(Default)]
-struct OperationHash {
-    digest: Sha256,
-    events: u64,
-    valid: bool,
-}
-
-impl OperationHash {
-    fn event(&mut self, session: &str, begin: &Begin, event: &EventRecord, payload: &[u8]) {
-        let mut json = Vec::with_capacity(payload.len() + 256);
-        if self.events == 0 {
-            json.extend_from_slice(b"{\"sessionId\":");
-            gojson::string(&mut json, session);
-            json.extend_from_slice(b",\"turnId\":");
-            gojson::string(&mut json, &begin.turn_id);
-            json.extend_from_slice(b",\"events\":[");
-        } else {
-            json.push(b',');
-        }
-        self.events += 1;
-        json.extend_from_slice(b"{\"id\":");
-        gojson::string(&mut json, &event.id);
-        json.extend_from_slice(b",\"kind\":");
-        gojson::string(&mut json, &event.kind);
-        if event.optional {
-            json.extend_from_slice(b",\"optional\":true");
-        }
-        self.valid = payload.is_empty() || serde_json::from_slice::<serde::de::IgnoredAny>(payload).is_ok();
-        if !payload.is_empty() {
-            json.extend_from_slice(b",\"payload\":");
-            gojson::compact(&mut json, payload);
-        }
-        json.push(b'}');
-        self.digest.update(&json);
-    }
-
-    fn finish(mut self) -> String {
-        self.digest.update(b"]}");
-        hex(&self.digest.finalize())
-    }
-}
-
-struct Counted<'a> {
+/// Hands on, and counts and digests what it hands on.
+pub(super) struct Counted<'a> {
     out: &'a mut dyn Write,
     digest: Sha256,
-    bytes: u64,
+    /// How many bytes that was.
+    pub bytes: u64,
+}
+
+impl<'a> Counted<'a> {
+    pub fn new(out: &'a mut dyn Write) -> Self {
+        Counted { out, digest: Sha256::new(), bytes: 0 }
+    }
+
+    /// SHA-256 of them, in hex.
+    pub fn sha256(self) -> String {
+        hex(&self.digest.finalize())
+    }
 }
 
 impl Write for Counted<'_> {

@@ -13,7 +13,7 @@ use crate::transcript::Source;
 const BLOCK: u64 = 1 << 20;
 
 /// Where a payload is that is too large for the log.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PayloadRef {
     /// SHA-256 of the payload, in hex: its name in the content store.
@@ -153,6 +153,17 @@ impl PayloadRef {
             && index.blocks.len() as u64 == blocks;
         if right { Ok(Some(index.blocks)) } else { Err(wrong("an index that does not fit")) }
     }
+}
+
+/// The integrity index of a payload, byte for byte as the client writes it.
+pub(super) fn index_of(digest: &str, payload: &[u8]) -> Vec<u8> {
+    let blocks: Vec<String> =
+        payload.chunks(BLOCK as usize).map(|block| format!("\"{}\"", hex(&Sha256::digest(block)))).collect();
+    let (bytes, blocks) = (payload.len(), blocks.join(","));
+    format!(
+        "{{\"version\":1,\"object\":\"{digest}\",\"bytes\":{bytes},\"blockBytes\":{BLOCK},\"blocks\":[{blocks}]}}"
+    )
+    .into_bytes()
 }
 
 fn short(digest: &str) -> &str {

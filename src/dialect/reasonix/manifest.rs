@@ -188,22 +188,36 @@ impl Header {
         Ok(header)
     }
 
-    /// The header of a fork, as the client writes it.
-    pub fn of_child(&self, child: &str, created_at: &str) -> Vec<u8> {
+    /// The header as the client writes it.
+    pub fn to_json(&self) -> Vec<u8> {
         let mut out = b"{\n  \"schemaVersion\": 1".to_vec();
+        let parent = self.parent_session_id.as_deref();
         let pairs = [
-            ("sessionId", child),
-            ("createdAt", created_at),
-            ("cwd", &self.cwd),
-            ("parentSessionId", &self.session_id),
-            ("origin", "fork"),
+            ("sessionId", Some(self.session_id.as_str())),
+            ("createdAt", Some(&self.created_at)),
+            ("cwd", Some(&self.cwd)),
+            ("parentSessionId", parent),
+            ("origin", Some(&self.origin)),
         ];
         for (key, value) in pairs {
+            let Some(value) = value else { continue };
             out.extend_from_slice(format!(",\n  \"{key}\": ").as_bytes());
             gojson::string(&mut out, value);
         }
         out.extend_from_slice(b"\n}\n");
         out
+    }
+
+    /// The header of a fork.
+    pub fn of_child(&self, child: &str, created_at: &str) -> Header {
+        Header {
+            schema_version: 1,
+            session_id: child.to_owned(),
+            created_at: created_at.to_owned(),
+            cwd: self.cwd.clone(),
+            parent_session_id: Some(self.session_id.clone()),
+            origin: "fork".to_owned(),
+        }
     }
 }
 

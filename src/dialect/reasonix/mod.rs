@@ -11,6 +11,7 @@
 //! - [`content`]: payloads that stand elsewhere.
 //! - [`projection`]: commits to turns.
 //! - [`child`]: the log of a fork.
+//! - [`redact`]: a log without its words.
 //! - [`render`]: the sessions of a family as one tree; [`Reasonix`] is the dialect over it.
 //! - [`manifest`], [`ids`]: the files and names around it.
 //! - [`older`]: what the client wrote before, to be refused by name.
@@ -25,8 +26,10 @@ pub mod ids;
 mod lines;
 pub mod manifest;
 pub mod older;
+mod operation;
 pub mod projection;
 pub mod record;
+pub mod redact;
 pub mod render;
 mod trouble;
 

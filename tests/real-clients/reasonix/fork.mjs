@@ -2,12 +2,10 @@
 
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { zstdDecompressSync } from "node:zlib";
-import { Failed } from "../matrix.mjs";
 import { startModel, texts } from "../qwen/model.mjs";
+import { ended, opened, same } from "./service.mjs";
 
 /** The row of the client. */
 export function forkRow(client, bench) {
@@ -44,13 +42,7 @@ async function forked(client, offshoot, place, model, served) {
   const made = records(join(root, child));
 
   // The client's own view of the same session, and its own child.
-  const port = await freePort();
-  served.child = client.serve(place, port);
-  const call = (method, path, body) => fetch(`http://127.0.0.1:${port}${path}`, { method, body: body && JSON.stringify(body),
-    headers: { "content-type": "application/json", ...(path.includes("fork") && { "X-Reasonix-Expected-Session-ID": session }) } });
-  await up(() => call("GET", "/sessions"));
-  await up(() => call("POST", "/resume", { id: session, sessionId: session }));
-  await up(() => call("GET", "/fork-targets"));
+  const call = await opened(client, place, session, served);
   const theirs = await (await call("GET", "/fork-targets")).json();
   const short = (t) => [t.turnId, t.turnNumber, t.startSequence ?? t.start, t.endSequence ?? t.end, t.boundarySequence ?? t.boundary, t.status, t.messageId, t.available];
   same(JSON.stringify(ours.targets.map(short)), JSON.stringify(theirs.targets.map(short)), "fork targets");
@@ -106,35 +98,4 @@ function rebound(lines, id) {
     open = [];
   }
   return out;
-}
-
-function same(found, expected, what) {
-  if (found !== expected) throw new Failed(`${what}: ${found}\nnot ${expected}`);
-}
-
-async function ended(running) {
-  const ran = await running;
-  if (ran.code !== 0 || ran.timedOut) throw new Failed(`the client ended with ${ran.code}: ${ran.stdout}${ran.stderr}`);
-}
-
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-async function up(call) {
-  for (let tries = 0; tries < 200; tries++) {
-    try {
-      if ((await call()).ok) return;
-    } catch {
-      // Not listening yet.
-    }
-    await pause(50);
-  }
-  throw new Failed("the client's service does not answer");
 }

@@ -17,7 +17,14 @@ pub(super) enum Rule {
     Enter,
     /// Filled, with all that is below.
     Text,
+    /// A digest of what is redacted itself: what was given for it, else as a call's id.
+    Digest,
+    /// Bytes in base64 that hold JSON of the second list.
+    Base64,
 }
+
+/// What says which members are kept, and how.
+pub(super) type Rules = fn(&str) -> Option<Rule>;
 
 /// The rule of a member; none if nobody knows its name, which is then filled too (but in the record itself).
 pub(super) fn rule(key: &str) -> Option<Rule> {
@@ -55,6 +62,69 @@ pub(super) fn rule(key: &str) -> Option<Rule> {
         | "usageMetadata" | "toolUseResult" | "toolCallResult" | "stop_sequence" | "trackedFileBackups"
         | "snapshots" | "v" | "offshoot" | "explicit" | "isSidechain" | "isMeta" | "isCompactSummary"
         | "lastPrompt" => Rule::Text,
+        _ => return None,
+    })
+}
+
+/// [`rule`] for the records of Reasonix.
+pub(super) fn reasonix_record(key: &str) -> Option<Rule> {
+    Some(match key {
+        "commitId" | "operationId" | "turnId" | "id" => Rule::Id,
+        "codec" | "recordType" | "createdAt" | "kind" | "mediaType" => Rule::Token,
+        "operationHash" | "sha256" | "digest" | "indexDigest" => Rule::Digest,
+        "event" | "payloadRef" => Rule::Enter,
+        "payload" => Rule::Base64,
+        "name" => Rule::Name,
+        "schemaVersion"
+        | "firstSeq"
+        | "eventCount"
+        | "writerGeneration"
+        | "seq"
+        | "optional"
+        | "required"
+        | "bytes"
+        | "integrityBlockBytes" => Rule::Text,
+        _ => return None,
+    })
+}
+
+/// [`rule`] for the payloads of Reasonix.
+pub(super) fn reasonix_payload(key: &str) -> Option<Rule> {
+    Some(match key {
+        "id" | "messageId" | "messageIds" | "turnId" | "tool_call_id" | "toolCallId" | "callId"
+        | "attemptId" | "sourceSequences" => Rule::Id,
+        "role" | "origin" | "status" | "state" | "type" | "createdAt" | "action" | "phase" | "kind"
+        | "mode" | "preset" | "level" | "modelRef" | "modelIdentity" => Rule::Token,
+        "name" => Rule::Tool,
+        "message" | "messages" | "tool_calls" | "function" => Rule::Enter,
+        "content"
+        | "raw_content"
+        | "reasoning"
+        | "reasoning_content"
+        | "reasoning_signature"
+        | "responses_items"
+        | "server_search"
+        | "memoryCitations"
+        | "images"
+        | "edited"
+        | "original"
+        | "arguments"
+        | "reason"
+        | "title"
+        | "local_only"
+        | "decision_receipt"
+        | "workDurationMs"
+        | "source"
+        | "goal" => Rule::Text,
+        _ => return None,
+    })
+}
+
+/// [`rule`] for the integrity indexes of Reasonix.
+pub(super) fn reasonix_index(key: &str) -> Option<Rule> {
+    Some(match key {
+        "version" | "bytes" | "blockBytes" => Rule::Text,
+        "object" | "blocks" => Rule::Call,
         _ => return None,
     })
 }

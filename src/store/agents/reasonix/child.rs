@@ -1,8 +1,8 @@
 //! A child: a new session folder in its parent's root, made beside its place, replayed, and published by one rename.
 
 use std::{
-    fs::{self, DirBuilder},
-    io::{self, BufWriter, Write},
+    fs,
+    io::{self, BufWriter},
     path::{Path, PathBuf},
 };
 
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::{
     LOG, ReasonixSession,
     family::{self, not_what_was_made},
+    folder::{Staged, new_folder, write_file},
 };
 use crate::{
     dialect::reasonix::{
@@ -67,8 +68,9 @@ pub fn publish_child(
     if file::exists(&target) {
         return Ok(Published::Exists(target));
     }
-    let staged = Staged::new(root, child)?;
-    let commits = staged.write(parent, child, through, now)?;
+    // A crash of an earlier try of the same operation may have left it.
+    let staged = Staged::new(staged_path(root, child))?;
+    let commits = write(&staged.dir, parent, child, through, now)?;
     faults::at("reasonix-staged", &staged.dir)?;
     let made = ReasonixSession::open_as(&staged.dir, child)?;
     let contents = parent.contents();
@@ -81,12 +83,9 @@ pub fn publish_child(
         return Err(not_what_was_made(&staged.dir, "its log is not what was written"));
     }
     confirm(&family::open_staged(&staged.dir, child)?)?;
-    match rename_new(&staged.dir, &target) {
-        Ok(true) => {}
-        Ok(false) => return Ok(Published::Exists(target)),
-        Err(e) => return Err(Fault::io("publish", &target, e).into()),
+    if !staged.publish(&target)? {
+        return Ok(Published::Exists(target));
     }
-    std::mem::forget(staged);
     faults::point("reasonix-renamed").map_err(Error::io("publish", &target))?;
     atomic::sync_dir(root)?;
     Ok(Published::New(target))
@@ -100,68 +99,35 @@ pub fn remove_staged(staged: &Path) -> Result<()> {
     atomic::remove_dir_if_there(staged)
 }
 
-/// A folder under its temporary name, removed again unless it is published.
-struct Staged {
-    dir: PathBuf,
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        let _ = remove_staged(&self.dir);
+/// Writes everything that the child has, durably. How many commits that is.
+fn write(dir: &Path, parent: &ReasonixSession, child: &str, through: u64, now: Timestamp) -> Result<u64> {
+    let log_path = dir.join(LOG);
+    let contents = parent.contents();
+    let spec = ChildSpec { parent: &parent.id, child, through };
+    let mut out = BufWriter::with_capacity(256 * 1024, atomic::create_new(&log_path)?);
+    let log =
+        child::write(&parent.log, &contents, &spec, &mut out).map_err(|t| t.into_error(parent.log.path()))?;
+    faults::point("reasonix-log-written").map_err(Error::io("write", &log_path))?;
+    let log_file = out.into_inner().map_err(|e| Fault::io("write", &log_path, e.into_error()))?;
+    log_file.sync_all().map_err(Error::io("sync", &log_path))?;
+    let created_at = now.to_string();
+    let source = Source {
+        path: parent.dir.display().to_string(),
+        size: log.bytes,
+        sha256: log.sha256,
+        version: CODEC.to_owned(),
+        legacy_head_id: None,
+    };
+    let manifest = Manifest::of_child(child, created_at.clone(), through, source);
+    write_file(&dir.join("manifest.json"), &manifest.to_json())?;
+    if let Some(header) = &parent.header {
+        write_file(&dir.join("header.json"), &header.of_child(child, &created_at).to_json())?;
     }
-}
-
-impl Staged {
-    fn new(root: &Path, child: &str) -> Result<Staged> {
-        let dir = staged_path(root, child);
-        // A crash of an earlier try of the same operation may have left it.
-        remove_staged(&dir)?;
-        new_folder(&dir)?;
-        Ok(Staged { dir })
+    for owned in OWNED {
+        copy_folder(&parent.dir.join(owned), &dir.join(owned))?;
     }
-
-    /// Writes everything that the child has, durably. How many commits that is.
-    fn write(&self, parent: &ReasonixSession, child: &str, through: u64, now: Timestamp) -> Result<u64> {
-        let log_path = self.dir.join(LOG);
-        let contents = parent.contents();
-        let spec = ChildSpec { parent: &parent.id, child, through };
-        let mut out = BufWriter::with_capacity(256 * 1024, atomic::create_new(&log_path)?);
-        let log = child::write(&parent.log, &contents, &spec, &mut out)
-            .map_err(|t| t.into_error(parent.log.path()))?;
-        faults::point("reasonix-log-written").map_err(Error::io("write", &log_path))?;
-        let log_file = out.into_inner().map_err(|e| Fault::io("write", &log_path, e.into_error()))?;
-        log_file.sync_all().map_err(Error::io("sync", &log_path))?;
-        let created_at = now.to_string();
-        let source = Source {
-            path: parent.dir.display().to_string(),
-            size: log.bytes,
-            sha256: log.sha256,
-            version: CODEC.to_owned(),
-            legacy_head_id: None,
-        };
-        let manifest = Manifest::of_child(child, created_at.clone(), through, source);
-        write_file(&self.dir.join("manifest.json"), &manifest.to_json())?;
-        if let Some(header) = &parent.header {
-            write_file(&self.dir.join("header.json"), &header.of_child(child, &created_at))?;
-        }
-        for owned in OWNED {
-            copy_folder(&parent.dir.join(owned), &self.dir.join(owned))?;
-        }
-        atomic::sync_dir(&self.dir)?;
-        Ok(log.commits)
-    }
-}
-
-fn new_folder(path: &Path) -> Result<()> {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(Error::io("create", path))
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut file = atomic::create_new(path)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(Error::io("write", path))
+    atomic::sync_dir(dir)?;
+    Ok(log.commits)
 }
 
 /// Copies a folder of a session's own files, if it is there, as real files. A link would be a way out of the session.
@@ -198,37 +164,4 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let mut file = atomic::create_new(to)?;
     io::copy(&mut source.file(), &mut file).map_err(Error::io("copy", from))?;
     file.sync_all().map_err(Error::io("sync", to))
-}
-
-/// Renames a folder to a name that must be free. False if it is not.
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
-fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
-    use rustix::{
-        fs::{CWD, RenameFlags, renameat_with},
-        io::Errno,
-    };
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
-        // Not on every file system.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_unless_there(from, to),
-        Err(e) => Err(e.into()),
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
-fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
-    rename_unless_there(from, to)
-}
-
-/// A rename replaces no folder that has anything in it, and a session folder has.
-fn rename_unless_there(from: &Path, to: &Path) -> io::Result<bool> {
-    if file::exists(to) {
-        return Ok(false);
-    }
-    match fs::rename(from, to) {
-        Ok(()) => Ok(true),
-        Err(_) if file::exists(to) => Ok(false),
-        Err(e) => Err(e),
-    }
 }

@@ -46,14 +46,15 @@ pub struct PartFile {
 /// read are left out, which the source says.
 pub fn open_rendered(path: &Path, scope: Scope) -> Result<FileSource> {
     let asked = ReasonixSession::open(path)?;
-    let mut members = Vec::new();
-    if scope == Scope::Family {
-        for dir in related(asked.root(), &asked.id)? {
-            // Gone, or of another version: no part of what can be read.
-            members.extend(ReasonixSession::open(&dir).ok());
-        }
-    }
+    let members = if scope == Scope::Family { others(&asked)? } else { Vec::new() };
     rendered(asked, members)
+}
+
+/// The sessions that are related to one, as far as they can be opened.
+pub(super) fn others(asked: &ReasonixSession) -> Result<Vec<ReasonixSession>> {
+    let dirs = related(asked.root(), &asked.id)?;
+    // Gone, or of another version: no part of what can be read.
+    Ok(dirs.iter().filter_map(|dir| ReasonixSession::open(dir).ok()).collect())
 }
 
 /// Reads the same sessions as before, each up to the length that it had; none if one of them is not there so far.
@@ -90,7 +91,8 @@ pub(super) fn open_staged(dir: &Path, id: &str) -> Result<FileSource> {
     rendered(ReasonixSession::open_as(dir, id)?, Vec::new())
 }
 
-fn rendered(asked: ReasonixSession, others: Vec<ReasonixSession>) -> Result<FileSource> {
+/// What a session and others are read as.
+pub(super) fn rendered(asked: ReasonixSession, others: Vec<ReasonixSession>) -> Result<FileSource> {
     let contents = DiskContents::of_root(asked.root());
     let sessions: Vec<&ReasonixSession> = std::iter::once(&asked).chain(&others).collect();
     let members: Vec<Member<'_>> = sessions

@@ -6,8 +6,10 @@
 mod child;
 mod contents;
 mod family;
+mod folder;
 pub mod home;
 mod older;
+mod redact;
 mod session;
 
 pub use child::{Published, publish_child, remove_staged, staged_path};
@@ -15,4 +17,5 @@ pub use contents::DiskContents;
 pub use family::{PartFile, Scope, open_rendered, open_rendered_at, relatives};
 pub use home::ReasonixDirs;
 pub use older::refuse_older;
+pub use redact::{RedactedSessions, publish_redacted};
 pub use session::{LOG, ReasonixSession, is_session_dir, session_dir_of};
