@@ -3,7 +3,7 @@
 //! The folder is watched, not the file, so that the file may be renamed, replaced, deleted and made again. What the
 //! system tells is only a reason to look: every look compares the whole transcript with what was there before, so that
 //! events that are lost, late or doubled change nothing. Once a second the file's length and identity are looked at in
-//! any case, for file systems that tell nothing.
+//! any case, for file systems that tell nothing, and so are the marks of the processes that have it open.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,18 +19,22 @@ use serde_json::{Value, json};
 
 use super::{
     args::{Global, WatchArgs},
-    host, output,
+    host::{self, Outside},
+    output,
     session::{self, Digest, Opened},
 };
 use crate::{
     refusal::{Code, Error, Fault, Result},
-    store::{agents::reasonix, file, snapshot::Snapshot},
+    resume::live_owners,
+    store::{agents::reasonix, file, lease, owner::OwnerDesc, process, snapshot::Snapshot},
     topology::Tree,
 };
 
 mod branches;
+mod owners;
 
 use branches::{Branches, Event};
+use owners::Owners;
 
 /// How often the file is looked at where nothing is told.
 const LOOK: Duration = Duration::from_secs(1);
@@ -60,7 +64,11 @@ pub fn run(global: &Global, args: &WatchArgs) -> Result<ExitCode> {
     let path = std::path::absolute(&opened.path).map_err(Error::io("resolve", &opened.path))?;
     // Subscribed before it is read again, so that nothing is missed between.
     let (watcher, changes) = subscribe(&path)?;
+    let transcript = lease::canonical(&path)?;
     let mut watch = Watch {
+        outside: Outside::open(global, Some(&transcript))?,
+        transcript,
+        owners: Owners::default(),
         path,
         opened,
         known: None,
@@ -69,13 +77,13 @@ pub fn run(global: &Global, args: &WatchArgs) -> Result<ExitCode> {
         begun: false,
         _watcher: watcher,
     };
-    watch.look()?;
     loop {
+        watch.look()?;
+        watch.look_at_owners()?;
         wait(&changes);
         if reader_is_gone() {
             return Ok(ExitCode::SUCCESS);
         }
-        watch.look()?;
     }
 }
 
@@ -133,6 +141,12 @@ fn reader_is_gone() -> bool {
 }
 
 struct Watch {
+    /// Where the agents keep their marks.
+    outside: Outside,
+    /// The canonical path, by which owners are found.
+    transcript: PathBuf,
+    /// The processes that had it open at the last look.
+    owners: Owners,
     path: PathBuf,
     /// What was opened first: whose transcript it is, and which client is simulated.
     opened: Opened,
@@ -199,6 +213,18 @@ impl Watch {
         self.stamp = Some(Files { related: read.iter().map(|&(_, len)| len).sum(), ..files });
         self.related = read.iter().map(|&(path, _)| path.to_owned()).collect();
         self.known = Some(now);
+        events.into_iter().try_for_each(|event| self.say(event))
+    }
+
+    /// Looks at who has the session open and tells of whoever is not alone.
+    fn look_at_owners(&mut self) -> Result<()> {
+        let transcript = &self.transcript;
+        let owners = self.outside.with_host(|host| live_owners(host, transcript))?;
+        let started = |owner: OwnerDesc| {
+            let start = owner.pid.and_then(process::start_identity);
+            (owner, start)
+        };
+        let events = self.owners.since(owners.into_iter().map(started).collect());
         events.into_iter().try_for_each(|event| self.say(event))
     }
 

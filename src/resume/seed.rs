@@ -14,6 +14,7 @@ use crate::{
     resume::{
         Host, Request, Selector, annotate,
         chain::{self, Landing, Seedable},
+        owners::refuse_live_owner,
         pending,
         pipeline::{Decided, Session},
         reasonix,
@@ -22,8 +23,7 @@ use crate::{
     store::{
         agents::{
             backups::{Backups, Copied, copy_backups},
-            claude,
-            qwen::{self, AgentLease, AgentLeaseOptions, LiveCheck},
+            qwen::{self, AgentLease, AgentLeaseOptions},
         },
         atomic::{PublishOutcome, Staged},
         faults,
@@ -248,35 +248,6 @@ fn plan_in_place(
     record.parent_uuid = landing.tail;
     record.anchor = Some(AnchorRecord { uuid: anchor.uuid, offset, bytes });
     Ok(())
-}
-
-/// Who has a session open, by its agent's own marks; none where the transcript is in no agent's place. The places of
-/// the agents differ by their folders.
-///
-/// # Errors
-/// `io`, where the marks cannot be looked at.
-pub fn live_owner(host: &Host<'_>, path: &Path) -> Result<Option<(String, LiveCheck)>> {
-    if let Some(place) = qwen::place_of(path) {
-        let live = qwen::live_owner(&place, host.qwen)?;
-        return Ok(Some((place.session_id, live)));
-    }
-    let Some(place) = claude::place_of(path) else { return Ok(None) };
-    let live = claude::live_owner(&place)?;
-    Ok(Some((place.session_id, live)))
-}
-
-/// A live owner stands in the way of every write to a transcript in its place.
-pub(super) fn refuse_live_owner(host: &Host<'_>, path: &Path) -> Result<()> {
-    let Some((session_id, live)) = live_owner(host, path)? else { return Ok(()) };
-    live.notes.iter().for_each(|note| host.note(note));
-    let Some(owner) = live.owner else { return Ok(()) };
-    Err(Refusal::new(
-        Code::LeaseHeld,
-        format!("session `{session_id}` is open in a live agent: {}", owner.what),
-    )
-    .hint("end it first, or fork (`--seed fork`), which works while the agent runs")
-    .detail(json!({"owner": owner.to_json()}))
-    .into())
 }
 
 /// Runs a plan without leaving anything: a fork goes to an unnamed file, an anchor was simulated already.

@@ -18,7 +18,7 @@ use crate::{
         chain::{self, Seedable},
         fork,
         operation::NO_WAIT,
-        pending, replace, seed,
+        owners, pending, replace, seed,
     },
     selection::{SeedMode, SeedReport},
     store::{
@@ -263,7 +263,7 @@ fn end_fragment(host: &Host<'_>, agent: Agent, lease: &Lease) -> Result<bool> {
     if whole {
         return Ok(true);
     }
-    if seed::live_owner(host, path)?.is_some_and(|(_, live)| live.owner.is_some()) {
+    if owners::live_owner(host, path)?.is_some_and(|(_, live)| live.owner.is_some()) {
         host.note(format!("`{}` ends in an unfinished line; its live agent was left to it", path.display()));
         return Ok(false);
     }

@@ -13,7 +13,7 @@ use crate::{
     resume::{
         Answer, Host, Request, Target, annotate,
         body::{self, Fill},
-        pending, seed, settle,
+        owners, pending, seed, settle,
     },
     store::{
         agents::qwen::AgentLease,
@@ -91,7 +91,7 @@ impl ResumedWriter {
         let snapshot = lease.snapshot(dialect)?;
         let t = &snapshot.transcript;
         let session_id = annotate::session_key(t, &session.path);
-        seed::refuse_live_owner(host, &session.path)?;
+        owners::refuse_live_owner(host, &session.path)?;
         let owner = seed::lock_owner(session.agent, &session_id, operation_id);
         let agent_lease = seed::agent_lease(host, &session.path, &owner, t.client_version.as_deref())?;
         let written = (0..)

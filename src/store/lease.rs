@@ -163,13 +163,15 @@ impl Lease {
 
     /// Whether the lock file of a transcript says that a writer had it last, living or dead. Takes no lock.
     pub fn marked_by_writer(transcript: &Path, state: &StateDir) -> bool {
-        let there = |lock: PathBuf| {
-            // Whoever may write to that folder may have put a pipe or a device there.
-            let mut file = FileSource::open(&lock).ok()?.file().try_clone().ok()?;
-            read_owner(&mut file, &lock).ok()?
-        };
-        let owner = there(beside(transcript)).or_else(|| there(in_state(transcript, state)));
-        owner.is_some_and(|o| o.kind == OwnerKind::Writer)
+        recorded_owner(transcript, state).is_some_and(|(owner, _)| owner.kind == OwnerKind::Writer)
+    }
+
+    /// Who may append to a transcript by its lock file: an `offshoot` that writes, or a command that it started, which
+    /// lives. Takes no lock.
+    pub fn appends(transcript: &Path, state: &StateDir) -> Option<(OwnerKind, OwnerDesc)> {
+        let (owner, lock) = recorded_owner(transcript, state)?;
+        let appends = owner.kind != OwnerKind::Process && owner.state(&Machine::this()) == OwnerState::Alive;
+        appends.then(|| (owner.kind, owner.describe(&lock)))
     }
 
     /// Checks that the lock file that we hold is still the one that others would lock. To be called before each write.
@@ -493,6 +495,16 @@ fn read_owner(file: &mut File, lock: &Path) -> Result<Option<Owner>> {
         file.take(64 * 1024).read_to_end(&mut bytes)?;
         Ok(Owner::parse(&bytes))
     })
+}
+
+/// The owner record in the lock file of a transcript, wherever that lies. Takes no lock.
+fn recorded_owner(transcript: &Path, state: &StateDir) -> Option<(Owner, PathBuf)> {
+    let there = |lock: PathBuf| {
+        // Whoever may write to that folder may have put a pipe or a device there.
+        let mut file = FileSource::open(&lock).ok()?.file().try_clone().ok()?;
+        Some((read_owner(&mut file, &lock).ok()??, lock))
+    };
+    there(beside(transcript)).or_else(|| there(in_state(transcript, state)))
 }
 
 /// Puts the new line over the old one in one write and only then cuts the rest off, so that a reader, who looks

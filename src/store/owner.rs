@@ -135,6 +135,11 @@ pub struct OwnerDesc {
 }
 
 impl OwnerDesc {
+    /// Whether both are the same process, by number and host; an owner without a number is only itself.
+    pub fn is_process_of(&self, other: &OwnerDesc) -> bool {
+        (self.pid.is_some() || self.path == other.path) && self.pid == other.pid && self.host == other.host
+    }
+
     /// For the `detail` of a refusal.
     pub fn to_json(&self) -> Value {
         json!({

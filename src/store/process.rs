@@ -57,24 +57,47 @@ pub fn pid_namespace() -> Option<u64> {
     None
 }
 
-/// The state letter and the start time in clock ticks since boot, from a line of `/proc/<pid>/stat`.
-///
-/// The second field is the program's name in brackets and may itself hold blanks and brackets, so fields are
-/// counted from the last `)`: the next one is field 3 (state), the start time is field 22.
-fn parse_stat(stat: &str) -> Option<(char, u64)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+/// What is read of `/proc/<pid>/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    parent: u32,
+    /// In clock ticks since boot.
+    started: u64,
 }
 
-fn stat(pid: u32) -> Option<(char, u64)> {
+/// The second field is the program's name in brackets and may itself hold blanks and brackets, so fields are
+/// counted from the last `)`: the next ones are fields 3 (state) and 4 (parent), the start time is field 22.
+fn parse_stat(stat: &str) -> Option<Stat> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    let parent = fields.next()?.parse().ok()?;
+    Some(Stat { state, parent, started: fields.nth(17)?.parse().ok()? })
+}
+
+fn stat(pid: u32) -> Option<Stat> {
     // The name may hold any bytes; the fields that we read are ASCII.
     parse_stat(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
 /// When a process started, in clock ticks since boot; none where the system does not tell.
 pub fn start_ticks(pid: u32) -> Option<u64> {
-    stat(pid).map(|(_, ticks)| ticks)
+    stat(pid).map(|stat| stat.started)
+}
+
+/// Whether a process may have been started by another one, directly or not; where the system does not tell, it may.
+pub fn may_descend(pid: u32, from: u32) -> bool {
+    let mut at = pid;
+    // More generations than any process has; pids that are used again while we look could make a circle.
+    for _ in 0..256 {
+        let Some(stat) = stat(at) else { return !cfg!(target_os = "linux") };
+        match stat.parent {
+            0 | 1 => return false,
+            parent if parent == from => return true,
+            parent => at = parent,
+        }
+    }
+    false
 }
 
 /// Pid and start of a process in one comparable text, `linux:<boot id>:<ticks>` on Linux and
@@ -116,7 +139,7 @@ pub fn exists(_: u32) -> bool {
 /// Whether the process that had this number and this [`start_identity`] still runs. What cannot be told counts
 /// as running; a process that has ended and only waits to be collected does not run.
 pub fn alive(pid: u32, start: Option<&str>) -> bool {
-    if !exists(pid) || matches!(stat(pid), Some(('Z' | 'X', _))) {
+    if !exists(pid) || matches!(stat(pid), Some(Stat { state: 'Z' | 'X', .. })) {
         return false;
     }
     match (start, start_identity(pid)) {
@@ -180,7 +203,7 @@ mod tests {
     #[test]
     fn a_program_name_with_brackets_and_blanks_does_not_shift_the_fields() {
         let line = "42 (a) 1 (b)) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20";
-        assert_eq!(parse_stat(line), Some(('S', 777)));
+        assert_eq!(parse_stat(line), Some(Stat { state: 'S', parent: 1, started: 777 }));
         assert_eq!(parse_stat("42 (x) S 1 2"), None);
         assert_eq!(parse_stat(""), None);
     }
@@ -216,7 +239,7 @@ mod tests {
         assert!(alive(pid, start.as_deref()));
         drop(child.stdin.take());
         // `cat` ends at the end of its input; it stays a zombie until `wait`.
-        while stat(pid).is_some_and(|(state, _)| state != 'Z') {
+        while stat(pid).is_some_and(|stat| stat.state != 'Z') {
             std::thread::yield_now();
         }
         assert!(exists(pid));

@@ -169,6 +169,92 @@ fn a_session_in_a_folder_is_watched_with_its_children() {
     assert_eq!(watch.event("state")["why"], "cut");
 }
 
+/// A process that stands for an agent: it lives until it is dropped.
+#[cfg(target_os = "linux")]
+struct Agent(Child);
+
+#[cfg(target_os = "linux")]
+impl Agent {
+    /// With an entry in the registry, as Claude Code makes it.
+    fn register(env: &TestEnv, session: &str) -> Agent {
+        let child = std::process::Command::new("/bin/cat").stdin(Stdio::piped()).spawn().unwrap();
+        let start = offshoot::store::process::start_ticks(child.id()).unwrap();
+        let entry = json!({"pid": child.id(), "sessionId": session, "procStart": start, "key": "Zebra"});
+        env.write(&format!("home/.claude/sessions/{}.json", child.id()), entry.to_string());
+        Agent(child)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_process_that_has_the_session_open_is_told_once() {
+    let session = "aaaaaaaa-0000-4000-8000-000000000001";
+    let env = TestEnv::new();
+    let claude = |uuid: &str, parent: Option<&str>| {
+        json!({"uuid": uuid, "parentUuid": parent, "sessionId": session, "type": "user", "cwd": "/w",
+            "version": "2.1.332", "timestamp": "2026-01-01T10:00:00.000Z", "isSidechain": false, "userType": "external",
+            "message": {"role": "user", "content": "Zebra"}})
+        .to_string()
+            + "\n"
+    };
+    let path = env.write(&format!("home/.claude/projects/-w/{session}.jsonl"), claude("u1", None));
+    let first = Agent::register(&env, session);
+    let _elsewhere = Agent::register(&env, "bbbbbbbb-0000-4000-8000-000000000001");
+    let watch = Watch::start(&env, &path);
+    let _ = watch.event("state");
+    let second = Agent::register(&env, session);
+    let told = watch.event("second-writer");
+    assert_eq!(told["evidence"], "open in two processes");
+    let pids: Vec<_> = told["owners"].as_array().unwrap().iter().map(|owner| owner["pid"].clone()).collect();
+    assert_eq!(pids, [json!(first.0.id()), json!(second.0.id())]);
+    assert_eq!(told["owners"][1]["what"], "a Claude Code session");
+    assert!(told.get("leafUuids").is_none());
+    // It is not told again, so that the next line is of what comes after it; and whoever leaves is no news.
+    drop(second);
+    let third = Agent::register(&env, session);
+    let told = watch.event("second-writer");
+    assert_eq!(told["owners"][1]["pid"], third.0.id());
+    append(&path, &claude("u2", None));
+    assert_eq!(watch.event("new-leaf")["leafUuid"], "u2");
+    // Whoever begins to watch later is told as well.
+    let late = Watch::start(&env, &path);
+    let _ = late.event("state");
+    assert_eq!(late.event("second-writer")["owners"][1]["what"], "a Claude Code session");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_writer_of_ours_and_an_agent_are_two() {
+    use crate::stage::{OTHER, Process, SESSION, Stage};
+
+    let stage = Stage::new();
+    let args = ["--leaf", OTHER, "--seed", "in-place", "--write", "--operation-id", "op"];
+    let mut writer = Process::spawn(stage.resume(&args));
+    writer.acked(&json!({"type": "user", "message": {"role": "user", "parts": [{"text": "one"}]}}));
+    let watch = Watch::start(&stage.env, stage.path());
+    let _ = watch.event("state");
+    let agent = std::process::Command::new("/bin/cat").stdin(Stdio::piped()).spawn().map(Agent).unwrap();
+    let status = json!({"schema_version": 1, "pid": agent.0.id(), "session_id": SESSION, "work_dir": "/w",
+        "hostname": offshoot::store::process::hostname(), "started_at": 1767322800.5, "qwen_version": "0.24.0"});
+    fs::write(stage.transcript.with_file_name(format!("{SESSION}.runtime.json")), status.to_string())
+        .unwrap();
+    let told = watch.event("second-writer");
+    let mut pids: Vec<_> =
+        told["owners"].as_array().unwrap().iter().map(|owner| owner["pid"].as_u64().unwrap()).collect();
+    pids.sort_unstable();
+    let mut expected = [u64::from(writer.pid()), u64::from(agent.0.id())];
+    expected.sort_unstable();
+    assert_eq!(pids, expected);
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_with_130() {

@@ -7,13 +7,7 @@ use serde_json::json;
 use crate::{
     dialect,
     refusal::{Code, Error, Refusal, Result},
-    resume::{
-        Host,
-        annotate::session_key,
-        pending,
-        seed::{agent_lease, refuse_live_owner},
-        settle,
-    },
+    resume::{Host, annotate::session_key, owners::refuse_live_owner, pending, seed::agent_lease, settle},
     store::{
         agents::qwen::AgentLease,
         atomic, faults,

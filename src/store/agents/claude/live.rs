@@ -40,7 +40,7 @@ struct Registered {
     started_at: Value,
 }
 
-/// Looks for a process that has the session open.
+/// Looks for processes that have the session open.
 ///
 /// # Errors
 /// `io`, if the registry cannot be listed.
@@ -59,14 +59,13 @@ pub fn live_owner(place: &Place) -> Result<LiveCheck> {
         if entry.session_id != place.session_id || entry.pid != pid || !runs(pid, &entry.proc_start) {
             continue;
         }
-        check.owner = Some(OwnerDesc {
+        check.add(OwnerDesc {
             what: "a Claude Code session".to_owned(),
             pid: Some(pid),
             host: Some(process::hostname()),
             since: entry.started_at.as_f64().and_then(time),
             path,
         });
-        break;
     }
     Ok(check)
 }

@@ -460,14 +460,28 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, COMPONENT).to_string()
 }
 
-fn held(lock: &Path, record: &LockRecord) -> Error {
-    let owner = OwnerDesc {
+fn describe(lock: &Path, record: &LockRecord) -> OwnerDesc {
+    OwnerDesc {
         what: format!("Qwen Code ({})", record.kind),
         pid: Some(record.pid),
         host: Some(record.hostname.clone()),
         since: Some(record.acquired_at.clone()),
         path: lock.to_owned(),
-    };
+    }
+}
+
+/// Who holds the lock of a session, by the client's rules. No lock that cannot be read names anybody.
+pub fn lock_owner(place: &Place) -> Option<OwnerDesc> {
+    let path = place.lock_path();
+    let record = LockRecord::parse(&read_small(&path, MAX_LOCK_BYTES).ok()?)?;
+    let holds = !record.sealed
+        && record.session_id == place.session_id
+        && record.state(&Machine::this()) == LockState::Live;
+    holds.then(|| describe(&path, &record))
+}
+
+fn held(lock: &Path, record: &LockRecord) -> Error {
+    let owner = describe(lock, record);
     Refusal::new(Code::LeaseHeld, format!("the session is open for writing by {owner}"))
         .hint(
             "close that session; by the client's rules its lock is given up only if this machine can see that its \

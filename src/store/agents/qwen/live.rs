@@ -29,8 +29,22 @@ pub(super) const MAX_RECORD_BYTES: u64 = 64 * 1024;
 pub struct LiveCheck {
     /// A process that has the session open.
     pub owner: Option<OwnerDesc>,
+    /// Further ones.
+    pub others: Vec<OwnerDesc>,
     /// Marks that could not be judged, in words.
     pub notes: Vec<String>,
+}
+
+impl LiveCheck {
+    /// Adds a process, unless it was found by another mark already.
+    pub(in crate::store::agents) fn add(&mut self, owner: OwnerDesc) {
+        let known = self.owner.iter().chain(&self.others).any(|known| known.is_process_of(&owner));
+        match self.owner {
+            _ if known => {}
+            None => self.owner = Some(owner),
+            Some(_) => self.others.push(owner),
+        }
+    }
 }
 
 /// `<id>.runtime.json`, in the fields that matter here.
@@ -59,7 +73,7 @@ struct Registered {
     kind: Option<String>,
 }
 
-/// Looks for a process that has the session open.
+/// Looks for processes that have the session open.
 ///
 /// # Errors
 /// `io`, if a folder cannot be listed.
@@ -67,9 +81,7 @@ pub fn live_owner(place: &Place, dirs: &QwenDirs) -> Result<LiveCheck> {
     let here = Machine::this();
     let mut check = LiveCheck::default();
     by_runtime_status(place, &here, &mut check)?;
-    if check.owner.is_none() {
-        by_registry(place, dirs, &here, &mut check)?;
-    }
+    by_registry(place, dirs, &here, &mut check)?;
     Ok(check)
 }
 
@@ -97,14 +109,13 @@ fn by_runtime_status(place: &Place, here: &Machine, check: &mut LiveCheck) -> Re
         if status.hostname == here.host && pid.is_some_and(|pid| !process::exists(pid)) {
             continue;
         }
-        check.owner = Some(OwnerDesc {
+        check.add(OwnerDesc {
             what: "a Qwen Code session (tui)".to_owned(),
             pid,
             host: Some(status.hostname),
             since: status.started_at.and_then(|s| time(s * 1000.0)),
             path,
         });
-        return Ok(());
     }
     Ok(())
 }
@@ -140,14 +151,13 @@ fn by_registry(place: &Place, dirs: &QwenDirs, here: &Machine, check: &mut LiveC
         let start = record.proc_start.map(|token| format!("linux:{token}"));
         if process::alive(pid, start.as_deref()) {
             let kind = record.kind.filter(|k| is_kind(k)).unwrap_or_else(|| "tui".to_owned());
-            check.owner = Some(OwnerDesc {
+            check.add(OwnerDesc {
                 what: format!("a Qwen Code session ({kind})"),
                 pid: Some(pid),
                 host: Some(here.host.clone()),
                 since: record.started_at.and_then(time),
                 path,
             });
-            return Ok(());
         }
     }
     Ok(())

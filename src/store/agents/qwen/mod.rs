@@ -8,5 +8,5 @@ mod record;
 
 pub use client::client_of;
 pub use home::{Place, QwenDirs, place_of};
-pub use lease::{AgentLease, AgentLeaseOptions, lock_remains, recover_lock};
+pub use lease::{AgentLease, AgentLeaseOptions, lock_owner, lock_remains, recover_lock};
 pub use live::{LiveCheck, live_owner};
