@@ -19,10 +19,6 @@ mod model;
 
 use model::Graph;
 
-/// What Mermaid draws at most unless it is configured otherwise: edges, and characters.
-const MERMAID_EDGES: usize = 500;
-const MERMAID_TEXT: usize = 50_000;
-
 /// Writes the graph to stdout, or to a file that must be new.
 pub fn run(global: &Global, args: &GraphArgs) -> Result<ExitCode> {
     let doc = Doc::open(global, args.session.as_deref())?;
@@ -35,18 +31,11 @@ pub fn run(global: &Global, args: &GraphArgs) -> Result<ExitCode> {
     } else {
         match args.format {
             GraphFormat::Dot => dot::write(&graph),
-            GraphFormat::Mermaid => mermaid::write(&graph),
+            GraphFormat::Mermaid => diagram(global, &graph),
             GraphFormat::Html => html::write(&graph).map_err(output::stdout_fault)?,
         }
         .into_bytes()
     };
-    let mermaid = !global.json && args.format == GraphFormat::Mermaid;
-    if mermaid && (graph.edges.len() > MERMAID_EDGES || text.len() > MERMAID_TEXT) {
-        output::warn(
-            global,
-            "the graph is larger than Mermaid draws by default: raise `maxEdges` and `maxTextSize`, or use another format",
-        );
-    }
     match &args.output {
         Some(path) => {
             publish_bytes(path, &text)?;
@@ -55,4 +44,14 @@ pub fn run(global: &Global, args: &GraphArgs) -> Result<ExitCode> {
         None => output::bytes(&text)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The Mermaid diagram, with a word if it is one that Mermaid would not draw.
+fn diagram(global: &Global, graph: &Graph) -> String {
+    let text = mermaid::write(graph);
+    if let Some(excess) = mermaid::excess(graph, &text) {
+        let hint = "raise `maxEdges` and `maxTextSize` where it is drawn, or use another format";
+        output::warn(global, &format!("the diagram has {excess}: {hint}"));
+    }
+    text
 }

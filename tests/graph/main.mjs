@@ -1,17 +1,19 @@
 // The page of `offshoot graph --format html` in a browser. See `run`.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { Browser } from "./browser.mjs";
+import { formatTests } from "./formats.mjs";
 
 const [offshoot, program] = process.argv.slice(2);
 const home = mkdtempSync(join(tmpdir(), "offshoot-graph-"));
 const env = { PATH: process.env.PATH, HOME: home, OFFSHOOT_STATE_DIR: join(home, "state") };
 const run = (...args) => execFileSync(offshoot, args, { env, encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] });
+Object.assign(run, { program: offshoot, env });
 
 const HOSTILE = `</script><img src=x onerror="alert(1)"><b>bold</b> & "quoted" \\ \u202e\u001b[31m`;
 
@@ -271,24 +273,16 @@ test("with --redact it shows the structure and no text", async () => {
   await page.close();
 });
 
-if (spawnSync("dot", ["-V"]).status === 0) {
-  test("Graphviz draws the DOT form with the texts as they were", async () => {
-    const dot = run("graph", few.session, "--format", "dot");
-    const svg = execFileSync("dot", ["-Tsvg"], { input: dot, encoding: "utf8" });
-    assert.equal(svg.match(/class="node"/g).length, few.graph.nodes.length);
-    assert.equal(svg.match(/class="edge"/g).length, few.graph.edges.length);
-    assert.ok(svg.includes("&lt;/script&gt;&lt;img src=x"), svg);
-    assert.ok(!svg.includes("<img"));
-  });
-}
+formatTests({ test, run, home, record, few, many, page: (file) => browser.page(file) });
 
 let [passed, failed] = [0, 0];
 browser = new Browser(program);
 for (const { name, body } of tests) {
+  const begun = performance.now();
   try {
     await body();
     passed += 1;
-    console.log(`ok   ${name}`);
+    console.log(`ok   ${name} (${((performance.now() - begun) / 1000).toFixed(1)} s)`);
   } catch (error) {
     failed += 1;
     console.log(`FAIL ${name}\n${error.stack}`);

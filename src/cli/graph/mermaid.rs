@@ -4,6 +4,23 @@ use std::fmt::Write as _;
 
 use super::model::{Graph, Node};
 
+/// What Mermaid draws at most unless its own configuration says otherwise, which a diagram cannot.
+const EDGES: usize = 500;
+const TEXT: usize = 50_000;
+
+/// What a diagram has more of than Mermaid draws, in words.
+pub fn excess(graph: &Graph, text: &str) -> Option<String> {
+    // As JavaScript counts.
+    let (edges, length) = (graph.edges.len(), text.encode_utf16().count());
+    let found = match (edges > EDGES, length > TEXT) {
+        (false, false) => return None,
+        (true, false) => format!("{edges} edges"),
+        (false, true) => format!("{length} characters"),
+        (true, true) => format!("{edges} edges and {length} characters"),
+    };
+    Some(format!("{found}, where Mermaid draws {EDGES} edges and {TEXT} characters at most by default"))
+}
+
 /// The graph as a Mermaid flowchart. Of a text only letters, digits, spaces and a little punctuation stand as they are;
 /// all else is an entity of Mermaid's (`#lt;`, `#35;`).
 pub fn write(graph: &Graph) -> String {
@@ -35,7 +52,7 @@ fn class(node: &Node) -> Option<&'static str> {
 
 fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         match c {
             '<' => out.push_str("#lt;"),
             '>' => out.push_str("#gt;"),
@@ -46,6 +63,22 @@ fn escaped(text: &str) -> String {
                 let _ = write!(out, "#{};", u32::from(c));
             }
         }
+        if means_something(&text[..at + c.len_utf8()], &text[at + c.len_utf8()..]) {
+            out.push(JOINER);
+        }
     }
     out
+}
+
+/// Nothing to see, and nothing to break a line at.
+const JOINER: char = '\u{2060}';
+
+/// Whether two parts of a text mean something together. Entities are no help there: Mermaid looks for formulas, line
+/// ends and icons when they are letters again.
+fn means_something(before: &str, behind: &str) -> bool {
+    let formula = before.ends_with('$') && behind.starts_with('$');
+    let line_end = before.ends_with('\\') && behind.starts_with(['n', 'N']);
+    let icons = ["fa:", "fab:", "fak:", "fal:", "far:", "fas:"];
+    let icon = behind.starts_with("fa-") && icons.iter().any(|prefix| before.ends_with(prefix));
+    formula || line_end || icon
 }
