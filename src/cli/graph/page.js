@@ -1,8 +1,8 @@
 
 "use strict";
 (() => {
-  const CARD = { width: 250, height: 66 };
-  const STEP = { x: 345, y: 84 };
+  const CARD = { width: 280, height: 92 };
+  const STEP = { x: 375, y: 110 };
   const MARGIN = 40;
   // So many nodes are shown at first; more are a click away.
   const SHOWN = 120;
@@ -389,8 +389,9 @@
     collapse();
     const first = nodes.findIndex((node) => node.clientPick);
     fit();
-    if (place.scale < 0.5) {
-      place.scale = 1;
+    // What is smaller cannot be read.
+    if (place.scale < 0.7) {
+      place.scale = 0.8;
       place.x = place.y = 0;
     }
     if (nodes.length > 0) select(Math.max(0, first));
