@@ -123,6 +123,11 @@ pub fn warn_of_client(global: &Global, opened: &Opened) {
     newer_client(global, opened.dialect, &opened.client, &opened.snapshot.transcript);
 }
 
+/// What [`warn_of_client`] warns of; none if there is nothing.
+pub fn newer_client_of(opened: &Opened) -> Option<String> {
+    newer_than_known(opened.dialect, &opened.client, &opened.snapshot.transcript)
+}
+
 /// The id of a session, by its first records; none where they have none, or cannot be read.
 pub fn id_at(global: &Global, path: &Path) -> Option<String> {
     let dialect = dialect::of(agent(global.agent, path).ok()?);
@@ -161,16 +166,19 @@ pub fn glance(global: &Global, session: Option<&str>, found: Option<PathBuf>) ->
 
 /// A client that is newer than the rules we know gets the newest known ones, which is said.
 fn newer_client(global: &Global, dialect: &dyn Dialect, client: &Client, t: &Transcript) {
-    let version = client.version.as_ref().or(t.client_version.as_ref());
-    if let Some(version) = version.filter(|v| dialect.is_newer_than_known(v)) {
-        output::warn(
-            global,
-            &format!(
-                "the client is {version}, newer than {}, the newest whose rules are known; those are used",
-                dialect.known_version()
-            ),
-        );
+    if let Some(warning) = newer_than_known(dialect, client, t) {
+        output::warn(global, &warning);
     }
+}
+
+fn newer_than_known(dialect: &dyn Dialect, client: &Client, t: &Transcript) -> Option<String> {
+    let version = client.version.as_ref().or(t.client_version.as_ref());
+    version.filter(|v| dialect.is_newer_than_known(v)).map(|version| {
+        format!(
+            "the client is {version}, newer than {}, the newest whose rules are known; those are used",
+            dialect.known_version()
+        )
+    })
 }
 
 /// What the process was started in.

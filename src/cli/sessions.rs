@@ -1,6 +1,11 @@
 //! `sessions`: the sessions of this project, newest first, with what the agent itself would do with each.
 
-use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -23,6 +28,8 @@ use crate::{
     },
     topology::Inspection,
 };
+
+mod many;
 
 const COLUMNS: usize = 80;
 
@@ -56,6 +63,9 @@ struct Row {
     error: Option<Value>,
     #[serde(skip)]
     modified: Timestamp,
+    /// That a client wrote it whose rules are not known.
+    #[serde(skip)]
+    newer: Option<String>,
 }
 
 /// What the client would resume, and whether that is the newest work, whole.
@@ -70,7 +80,10 @@ struct Pick {
 pub fn run(global: &Global, args: &SessionsArgs) -> Result<ExitCode> {
     let around = Surroundings::new(global)?;
     let found = sessions::list(&around.sessions(), args.all)?;
-    let rows: Vec<Row> = found.into_iter().map(|info| row(global, info)).collect();
+    let mut rows = many::each(global, &found, |info| row(global, info));
+    // Of a newer client that wrote many sessions it is said once.
+    let newer: BTreeSet<String> = rows.iter_mut().filter_map(|row| row.newer.take()).collect();
+    newer.iter().for_each(|warning| output::warn(global, warning));
     if global.json {
         output::json(&Document { schema: "offshoot.sessions/1", sessions: rows })?;
     } else if rows.is_empty() {
@@ -105,37 +118,47 @@ pub fn ask(global: &Global) -> Result<PathBuf> {
     let mixed = found.iter().any(|info| info.agent != found[0].agent);
     let choice = |info: &SessionInfo| {
         let text = sessions::text_of(&info.path, info.agent);
-        let leaves = if counted { look(global, info.path.clone()).ok() } else { None };
+        let leaves = if counted { look(global, &info.path).ok() } else { None };
         let text = text.title.or(text.first_prompt).unwrap_or_default();
         SessionChoice {
             session_id: info.session_id.clone(),
             age: age(Some(info.modified), now),
-            leaves: leaves.map(|(_, leaves)| leaves),
+            leaves: leaves.map(|looked| looked.leaves),
             text: if mixed { format!("{}: {text}", info.agent.name()) } else { text },
         }
     };
-    let choices: Vec<SessionChoice> = found.iter().map(choice).collect();
+    let choices = many::each(global, &found, choice);
     let at = prompt::pick_session(&choices, &PromptOptions::new(global))?;
     Ok(found.swap_remove(at).path)
 }
 
 /// What a session is by itself, and how many leaves it has with all that are related to it. Those are only counted: to
 /// read each of them for each of them would take the square of their number.
-fn look(global: &Global, path: PathBuf) -> Result<(Inspection, u64)> {
-    let inspection = session::open_alone_at(global, path.clone())?.inspect()?;
+fn look(global: &Global, path: &Path) -> Result<Looked> {
+    let quiet = Global { quiet: true, ..global.clone() };
+    let opened = session::open_alone_at(&quiet, path.to_owned())?;
+    let inspection = opened.inspect()?;
     let related = match inspection.agent {
-        Agent::Reasonix => reasonix::relatives(&path)?,
+        Agent::Reasonix => reasonix::relatives(path)?,
         Agent::Claude | Agent::Qwen => 0,
     };
     let leaves = inspection.branches.len() as u64 + related;
-    Ok((inspection, leaves))
+    Ok(Looked { inspection, leaves, newer: session::newer_client_of(&opened) })
 }
 
-fn row(global: &Global, info: SessionInfo) -> Row {
+/// What was seen of a session.
+struct Looked {
+    inspection: Inspection,
+    leaves: u64,
+    /// That a client wrote it whose rules are not known, in words.
+    newer: Option<String>,
+}
+
+fn row(global: &Global, info: &SessionInfo) -> Row {
     let text = if global.redact { SessionText::default() } else { sessions::text_of(&info.path, info.agent) };
     let mut row = Row {
         agent: info.agent,
-        session_id: info.session_id,
+        session_id: info.session_id.clone(),
         transcript: info.path.display().to_string(),
         cwd: text.cwd,
         title: text.title,
@@ -147,12 +170,14 @@ fn row(global: &Global, info: SessionInfo) -> Row {
         client_pick: None,
         error: None,
         modified: info.modified,
+        newer: None,
     };
     // One file that cannot be read is no reason to hide the others.
-    match look(global, info.path) {
-        Ok((inspection, leaves)) => {
+    match look(global, &info.path) {
+        Ok(Looked { inspection, leaves, newer }) => {
             row.agent = inspection.agent;
             row.leaves = Some(leaves);
+            row.newer = newer;
             let stale = !worries(&inspection).is_empty();
             row.client_pick = inspection.client_pick.map(|pick| Pick { leaf_uuid: pick.leaf_uuid, stale });
         }

@@ -437,3 +437,46 @@ fn a_twin_is_told_from_its_parent_by_a_title_that_is_safe() {
     assert_eq!(title("a\u{1b}]0;owned\u{7} b\u{202e}c\n\td"), "a ]0;owned b c d (branch p2)");
     assert_eq!(title(&"ä".repeat(5000)).chars().count(), 80 + " (branch p2)".len());
 }
+
+/// More sessions than are read without a bar, of a client that is newer than the rules.
+fn crowd() -> Home {
+    let home = Home::new();
+    for n in 0..60u64 {
+        let id = format!("aaaaaaaa-0000-4000-8000-0000000{n:05}");
+        let text = record("a", None, json!({"version": "99.0.0", "message": {"role": "user", "parts": []}}));
+        home.session(
+            &home.chats(),
+            &id,
+            n,
+            &text.replace("\"cwd\":\"/p\"", &format!("\"cwd\":{}", json!(home.cwd))),
+        );
+    }
+    home
+}
+
+#[test]
+fn many_sessions_stand_in_order_and_a_warning_stands_once() {
+    let ran = crowd().test.run(&["sessions", "--json"]).code(0);
+    assert_eq!(ran.stderr.matches("newer than").count(), 1, "{}", ran.stderr);
+    let document = ran.json();
+    let rows = document["sessions"].as_array().unwrap();
+    assert_eq!(rows.len(), 60);
+    for (n, row) in rows.iter().enumerate() {
+        assert!(row["sessionId"].as_str().unwrap().ends_with(&format!("{n:05}")), "{row}");
+        assert_eq!((&row["leaves"], row.get("error")), (&json!(1), None));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_bar_stands_on_a_terminal_while_many_sessions_are_read() {
+    let home = crowd();
+    for (args, shown) in [(&["sessions"][..], true), (&["sessions", "--quiet"], false)] {
+        let mut command = home.test.command(args);
+        command.env("TERM", "xterm");
+        let ended = crate::pty::Pty::spawn(&command, 80, 24).wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.drawn);
+        assert_eq!(ended.drawn.contains(" of 60 sessions"), shown, "{}", ended.drawn);
+        assert!(ended.line_mode && !ended.screen.contents().contains(" of 60 sessions"));
+    }
+}
