@@ -97,7 +97,7 @@ pub fn write(json: &[u8]) -> Option<Vec<u8>> {
     packed(json, CompressionLevel::Fastest)
 }
 
-/// [`write`] without compression: the frame is as large as the record.
+/// [`write()`] without compression: the frame is as large as the record.
 pub(super) fn write_stored(json: &[u8]) -> Option<Vec<u8>> {
     packed(json, CompressionLevel::Uncompressed)
 }
