@@ -1,8 +1,8 @@
 
 "use strict";
 (() => {
-  const CARD = { width: 280, height: 92 };
-  const STEP = { x: 375, y: 110 };
+  const CARD = { width: 280, height: 98 };
+  const STEP = { x: 375, y: 116 };
   const MARGIN = 40;
   // So many nodes are shown at first; more are a click away.
   const SHOWN = 120;
