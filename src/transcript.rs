@@ -1,6 +1,6 @@
 //! Bytes in, ordered records and line diagnostics out. Pure: bytes come through [`Source`].
 //!
-//! Only what topology needs is kept of a record (32 bytes and its id); texts and times are decoded
+//! Only what topology needs is kept of a record (28 bytes and its id); texts and times are decoded
 //! later, by [`Span`], for what is reported.
 
 use std::{io, ops::Range};
@@ -19,6 +19,7 @@ pub mod kept;
 mod pieces;
 pub mod rounds;
 pub mod units;
+mod window;
 
 pub use digest::PrefixDigest;
 pub use ids::{IdIx, IdTable};
@@ -26,6 +27,7 @@ pub use kept::{KeptIndex, KeptNote, KeptRecords};
 pub use pieces::Pieces;
 pub use rounds::Rounds;
 pub use units::Units;
+pub use window::Window;
 
 /// Bytes that can be read at any offset: a slice, or a file behind a snapshot.
 pub trait Source: Sync {

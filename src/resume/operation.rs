@@ -157,6 +157,10 @@ fn resolved_leaf(request: &Request, recorded: Option<RecordId>) -> Result<Option
     {
         return Ok(Some(leaf.to_string()));
     }
+    // A whole UUID needs no look at the transcript, which is read once more under the lease.
+    if uuid::Uuid::try_parse(text).is_ok_and(|id| id.to_string() == *text) {
+        return Ok(Some(text.clone()));
+    }
     let dialect = dialect::of(request.target.agent);
     let snapshot = Snapshot::take(&request.target.path, dialect, false)?;
     let t = &snapshot.transcript;

@@ -13,13 +13,13 @@ use super::{
 use crate::{
     dialect::{Decoded, Dialect},
     record::RecordKind,
-    transcript::{Flags, RecordIx, Source},
+    transcript::{Flags, RecordIx, Source, Window},
 };
 
 /// Decodes records, and remembers the last ones.
 pub(super) struct Bodies<'a> {
     nodes: &'a Nodes<'a>,
-    source: &'a dyn Source,
+    window: Window<'a>,
     dialect: &'a dyn Dialect,
     recent: Vec<(RecordIx, Decoded)>,
     /// Round robin over `recent`.
@@ -31,7 +31,7 @@ const RECENT: usize = 4;
 
 impl<'a> Bodies<'a> {
     pub fn new(nodes: &'a Nodes<'a>, source: &'a dyn Source, dialect: &'a dyn Dialect) -> Self {
-        Bodies { nodes, source, dialect, recent: Vec::with_capacity(RECENT), next: 0 }
+        Bodies { nodes, window: Window::new(source), dialect, recent: Vec::with_capacity(RECENT), next: 0 }
     }
 
     /// The decoded record.
@@ -39,8 +39,8 @@ impl<'a> Bodies<'a> {
         let slot = match self.recent.iter().position(|&(r, _)| r == ix) {
             Some(slot) => slot,
             None => {
-                let bytes = self.source.bytes(self.nodes.t.record(ix).span)?;
-                let entry = (ix, self.dialect.decode(&bytes));
+                let bytes = self.window.bytes(self.nodes.t.record(ix).span)?;
+                let entry = (ix, self.dialect.decode(bytes));
                 self.next = (self.next + 1) % RECENT;
                 if self.recent.len() < RECENT {
                     self.recent.push(entry);

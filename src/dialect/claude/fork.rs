@@ -21,7 +21,7 @@ use crate::{
         },
     },
     topology::Chain,
-    transcript::{RecordIx, Source, Span, Transcript},
+    transcript::{RecordIx, Source, Span, Transcript, Window},
 };
 
 pub(super) fn write(
@@ -32,7 +32,9 @@ pub(super) fn write(
     out: &mut dyn Write,
 ) -> io::Result<ForkReport> {
     let slice = Slice::of(t, chain);
-    let mut writer = Writer { t, source, spec, out, slice: &slice, report: ForkReport::default() };
+    let source = Window::new(source);
+    let sessions = [json!(spec.session_id).to_string(), json!(t.session_ids.first()).to_string()];
+    let mut writer = Writer { t, source, sessions, out, slice: &slice, report: ForkReport::default() };
     let asides = t.rounds.as_ref().map_or(&[][..], |rounds| &rounds.snapshots);
     let mut asides = asides.iter().filter(|s| slice.kept[s.message.ix()]).peekable();
     for &ix in &slice.order {
@@ -58,8 +60,9 @@ pub(super) fn write(
 
 struct Writer<'a> {
     t: &'a Transcript,
-    source: &'a dyn Source,
-    spec: &'a ForkSpec,
+    source: Window<'a>,
+    /// The session ids of the child and of its source, as JSON.
+    sessions: [String; 2],
     out: &'a mut dyn Write,
     slice: &'a Slice,
     report: ForkReport,
@@ -73,7 +76,7 @@ impl Writer<'_> {
 
     fn aside(&mut self, span: Span) -> io::Result<()> {
         let line = self.source.bytes(span)?;
-        let found = members(&line).unwrap_or_default();
+        let found = members(line).unwrap_or_default();
         // A snapshot names the backups of all files (2.1.197 adds one for each change), a delta that of one (2.1.332).
         if let Some(at) = last(&found, "snapshot") {
             let snapshot = &line[at.clone()];
@@ -96,25 +99,25 @@ impl Writer<'_> {
             // below the next record above that is here.
             let above = self.t.units.as_ref().and_then(|units| units.above[record.id.ix()]);
             let above = above.filter(|id| self.slice.kept[id.ix()]).map(|id| self.t.ids.text(id));
-            values.push(("parentUuid", json!(above)));
+            values.push(("parentUuid", json!(above).to_string()));
         }
-        let uuid = self.t.ids.text(record.id);
-        let from = json!({"sessionId": self.t.session_ids.first(), "messageUuid": uuid});
+        let uuid = json!(self.t.ids.text(record.id));
+        let from = format!("{{\"sessionId\":{},\"messageUuid\":{uuid}}}", self.sessions[1]);
         self.rewrite(record.span, values, Some(from))
     }
 
-    /// Writes the object that stands at `span`, with the members in `values` replaced.
+    /// Writes the object that stands at `span`, with the members in `values` replaced by JSON.
     fn rewrite(
         &mut self,
         span: Span,
-        mut values: Vec<(&str, Value)>,
-        forked_from: Option<Value>,
+        mut values: Vec<(&str, String)>,
+        forked_from: Option<String>,
     ) -> io::Result<()> {
         let line = self.source.bytes(span)?;
         let changed =
             || io::Error::new(io::ErrorKind::InvalidData, "a line is no longer the record that was read");
-        let found = members(&line).ok_or_else(changed)?;
-        values.push(("sessionId", json!(self.spec.session_id)));
+        let found = members(line).ok_or_else(changed)?;
+        values.push(("sessionId", self.sessions[0].clone()));
         let mut edits: Vec<Edit> =
             values.iter().flat_map(|(key, value)| replaced(&found, key, value)).collect();
         if let Some(from) = forked_from {
@@ -126,7 +129,7 @@ impl Writer<'_> {
             }
         }
         let mut rewritten = Vec::with_capacity(line.len() + 160);
-        apply(&line, edits, &mut rewritten);
+        apply(line, edits, &mut rewritten);
         rewritten.push(b'\n');
         self.report.records += 1;
         self.out.write_all(&rewritten)
@@ -134,8 +137,7 @@ impl Writer<'_> {
 }
 
 /// All members of that name: which of them counts is for the reader to say.
-fn replaced(found: &[Member], key: &str, with: &Value) -> Vec<Edit> {
-    let with = with.to_string().into_bytes();
+fn replaced(found: &[Member<'_>], key: &str, with: &str) -> Vec<Edit> {
     let named = found.iter().filter(|m| m.key == key);
-    named.map(|m| Edit { at: m.value.clone(), with: with.clone() }).collect()
+    named.map(|m| Edit { at: m.value.clone(), with: with.into() }).collect()
 }

@@ -3,36 +3,47 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use serde::{
-    Deserializer as _,
-    de::{MapAccess, SeqAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use super::json::{Cursor, Result};
 
 /// One member of an object.
-pub(in crate::dialect) struct Member {
-    /// The key; empty where it cannot be decoded (a lone surrogate), which is no key of ours.
-    pub key: String,
+pub(in crate::dialect) struct Member<'a> {
+    /// The key, as [`super::json::RawStr::text`] has it: one with a lone surrogate is no key of ours.
+    pub key: Cow<'a, str>,
     /// The value's bytes.
     pub value: Range<usize>,
 }
 
-/// The members of the object that `json` holds, in order, repeated keys included. None if it is no object.
-pub(in crate::dialect) fn members(json: &[u8]) -> Option<Vec<Member>> {
-    let text = ascii_shadow(json);
-    let mut de = serde_json::Deserializer::from_str(&text);
-    de.deserialize_map(Members { base: text.as_ptr() as usize }).ok()
+/// The members of the object that `json` begins with, in order, repeated keys included. None if it is no object.
+pub(in crate::dialect) fn members(json: &[u8]) -> Option<Vec<Member<'_>>> {
+    let mut found = Vec::new();
+    Cursor::new(json)
+        .members(&mut |key, value| {
+            found.push(Member { key: key.text(), value: range(value)? });
+            Ok(())
+        })
+        .ok()?;
+    Some(found)
 }
 
-/// The elements of the array that `json` holds. None if it is no array.
+/// The elements of the array that `json` begins with. None if it is no array.
 pub(in crate::dialect) fn elements(json: &[u8]) -> Option<Vec<Range<usize>>> {
-    let text = ascii_shadow(json);
-    let mut de = serde_json::Deserializer::from_str(&text);
-    de.deserialize_seq(Elements { base: text.as_ptr() as usize }).ok()
+    let mut found = Vec::new();
+    let element = &mut |value: &mut Cursor<'_>| {
+        found.push(range(value)?);
+        Ok(())
+    };
+    Cursor::new(json).elements(element).ok()?;
+    Some(found)
+}
+
+/// Where the value stands that is stepped over.
+fn range(value: &mut Cursor<'_>) -> Result<Range<usize>> {
+    let len = value.skip()?.len();
+    Ok(value.at() - len..value.at())
 }
 
 /// The value of the last member called `key`: the one that `JSON.parse` keeps.
-pub(in crate::dialect) fn last<'m>(members: &'m [Member], key: &str) -> Option<&'m Range<usize>> {
+pub(in crate::dialect) fn last<'m>(members: &'m [Member<'_>], key: &str) -> Option<&'m Range<usize>> {
     members.iter().rev().find(|m| m.key == key).map(|m| &m.value)
 }
 
@@ -59,69 +70,12 @@ pub(in crate::dialect) fn apply(json: &[u8], mut edits: Vec<Edit>, out: &mut Vec
     out.extend_from_slice(&json[done..]);
 }
 
-/// The same bytes with every non-ASCII byte replaced: positions stay, and invalid UTF-8 (which the client
-/// reads as U+FFFD) cannot stop the scan. Non-ASCII bytes stand inside strings only.
-fn ascii_shadow(json: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(json) {
-        Ok(text) => Cow::Borrowed(text),
-        Err(_) => Cow::Owned(
-            json.iter().map(|&b| if b.is_ascii() { char::from(b) } else { '~' }).collect::<String>(),
-        ),
-    }
-}
-
-fn range_of(raw: &RawValue, base: usize) -> Range<usize> {
-    let start = raw.get().as_ptr() as usize - base;
-    start..start + raw.get().len()
-}
-
-struct Members {
-    base: usize,
-}
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Vec<Member>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::new();
-        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
-            let key = serde_json::from_str(key.get()).unwrap_or_default();
-            found.push(Member { key, value: range_of(value, self.base) });
-        }
-        Ok(found)
-    }
-}
-
-struct Elements {
-    base: usize,
-}
-
-impl<'de> Visitor<'de> for Elements {
-    type Value = Vec<Range<usize>>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut found = Vec::new();
-        while let Some(value) = seq.next_element::<&RawValue>()? {
-            found.push(range_of(value, self.base));
-        }
-        Ok(found)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn spans(json: &[u8]) -> Vec<(String, Vec<u8>)> {
-        members(json).unwrap().into_iter().map(|m| (m.key, json[m.value].to_vec())).collect()
+        members(json).unwrap().into_iter().map(|m| (m.key.into_owned(), json[m.value].to_vec())).collect()
     }
 
     #[test]
@@ -142,7 +96,7 @@ mod tests {
         let json = b"{\"t\":\"\xff\xe2\x82\",\"\\ud800\":1,\"u\":\"\\ud800\"}";
         let found = spans(json);
         assert_eq!(found[0], ("t".into(), b"\"\xff\xe2\x82\"".to_vec()));
-        assert_eq!(found[1].0, "");
+        assert_eq!(found[1].0, "\u{fffd}");
         assert_eq!(found[2], ("u".into(), b"\"\\ud800\"".to_vec()));
     }
 

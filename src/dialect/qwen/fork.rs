@@ -8,7 +8,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     artifacts::{SideArtifact, side_artifacts},
@@ -21,7 +21,7 @@ use crate::{
     },
     record::Agent,
     topology::Chain,
-    transcript::{Flags, IdIx, RecordIx, Source, Transcript},
+    transcript::{Flags, IdIx, RecordIx, Source, Transcript, Window},
 };
 
 pub(super) fn attached(t: &Transcript, chain: &Chain) -> Vec<IdIx> {
@@ -113,8 +113,10 @@ enum Parent {
 
 struct Writer<'a> {
     t: &'a Transcript,
-    source: &'a dyn Source,
+    source: Window<'a>,
     spec: &'a ForkSpec,
+    /// The session ids of the child and of its source, as JSON.
+    sessions: [String; 2],
     out: &'a mut dyn Write,
     ids: payload::Remap<'a>,
     report: ForkReport,
@@ -131,8 +133,9 @@ impl<'a> Writer<'a> {
         let parent_session = t.session_ids.first().map_or("", String::as_str);
         Writer {
             t,
-            source,
+            source: Window::new(source),
             spec,
+            sessions: [json!(spec.session_id).to_string(), json!(t.session_ids.first()).to_string()],
             out,
             ids: payload::Remap::new(parent_session, &spec.session_id),
             report: ForkReport::default(),
@@ -153,8 +156,8 @@ impl<'a> Writer<'a> {
 
     fn record(&mut self, ix: RecordIx, parent: Parent) -> io::Result<()> {
         let record = self.t.record(ix);
-        self.line.resize(record.span.len as usize, 0);
-        self.source.read_exact_at(record.span.offset, &mut self.line)?;
+        self.line.clear();
+        self.line.extend_from_slice(self.source.bytes(record.span)?);
         let edits = self.edits(record.id, parent).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
@@ -173,20 +176,18 @@ impl<'a> Writer<'a> {
     fn edits(&mut self, id: IdIx, parent: Parent) -> Option<Vec<Edit>> {
         let found = members(&self.line)?;
         let mut edits = Vec::with_capacity(4);
-        let mut set = |key: &str, with: &Value| {
-            let with = with.to_string().into_bytes();
+        // `with` is JSON.
+        let mut set = |key: &str, with: &str| {
             let before = edits.len();
-            edits.extend(
-                found
-                    .iter()
-                    .filter(|m| m.key == key)
-                    .map(|m| Edit { at: m.value.clone(), with: with.clone() }),
-            );
+            let named = found.iter().filter(|m| m.key == key);
+            edits.extend(named.map(|m| Edit { at: m.value.clone(), with: with.into() }));
             edits.len() > before
         };
-        set("sessionId", &json!(self.spec.session_id));
+        let [child, source] = &self.sessions;
+        let quoted = |id: IdIx| json!(self.t.ids.text(id)).to_string();
+        set("sessionId", child);
         if let Parent::Linear(to) = parent {
-            set("parentUuid", &json!(to.map(|id| self.t.ids.text(id))));
+            set("parentUuid", &to.map_or_else(|| "null".to_owned(), quoted));
         }
         let mut added = String::new();
         // The client looks the child up by the first record's folder.
@@ -195,12 +196,12 @@ impl<'a> Writer<'a> {
             && cwd != self.t.first_cwd
             && let Some(project) = &self.t.first_cwd
         {
-            let project = json!(project);
+            let project = json!(project).to_string();
             if !set("cwd", &project) {
                 added += &format!(",\"cwd\":{project}");
             }
         }
-        let from = json!({"sessionId": self.t.session_ids.first(), "messageUuid": self.t.ids.text(id)});
+        let from = format!("{{\"sessionId\":{source},\"messageUuid\":{}}}", quoted(id));
         if !set("forkedFrom", &from) {
             added += &format!(",\"forkedFrom\":{from}");
         }
