@@ -14,6 +14,10 @@ use crate::{
 const BEGIN: &str = "<!-- measured: begin -->";
 const END: &str = "<!-- measured: end -->";
 
+/// What stands above figures that the machine had no time for.
+const BUSY: &str = "**The machine was busy with other work during this run, so these times and their ratios say little**: a
+program on two threads waits longer for the other work than one on one thread does. Counts, memory and instructions hold.";
+
 /// What is told of the machine and the run.
 pub struct Page {
     machine: Vec<(&'static str, String)>,
@@ -41,6 +45,12 @@ impl Page {
         self.after = load();
     }
 
+    /// Whether others had the cores for a good part of the time. The run itself keeps two busy at most.
+    fn busy(&self) -> bool {
+        let of = |load: &str, n| load.split(' ').nth(n).and_then(|w: &str| w.parse().ok()).unwrap_or(0.0);
+        of(&self.before, 0) > 1.0 || of(&self.after, 2) > 2.5
+    }
+
     /// In a few words, for the picture.
     pub fn told(&self) -> String {
         self.date.clone()
@@ -61,7 +71,11 @@ impl Page {
         writeln!(out, "| load average | {} before, {} after |", self.before, self.after)?;
         writeln!(out, "| peers | {} |", self.versions)?;
         let absent = if self.absent.is_empty() { "none".to_owned() } else { self.absent.join("; ") };
-        writeln!(out, "| absent | {absent} |\n\n## Goals\n")?;
+        writeln!(out, "| absent | {absent} |\n")?;
+        if self.busy() {
+            writeln!(out, "{BUSY}\n")?;
+        }
+        writeln!(out, "## Goals\n")?;
         writeln!(out, "| what | goal | stretch | measured | | least (median) |\n|---|---|---|---|---|---|")?;
         for row in rows {
             let stretch = row.stretch.map_or(String::new(), |s| figure(row.unit, s));
@@ -102,7 +116,10 @@ impl Page {
             )?;
         }
         writeln!(out, "\n## Where the time goes\n")?;
-        writeln!(out, "Instructions of `inspect --json`, 10 MB, by callgrind:\n")?;
+        writeln!(
+            out,
+            "Instructions of `inspect --json`, 10 MB, by callgrind (an instruction that copies a block counts once a byte):\n"
+        )?;
         writeln!(out, "{}\n{END}", shares::table(shares)?)?;
         Ok(out)
     }
