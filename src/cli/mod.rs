@@ -62,6 +62,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(plan) = host::environment().fault_point.as_deref().and_then(FaultPlan::parse) {
         faults::set(plan);
     }
+    // Whatever a command writes may be over the limit, its stdout included. Without the handler all else goes on.
+    let _ = signals::outlive_file_limit();
     // With a command to start, and with `--write`, stdout belongs to somebody else.
     let stdout_is_taken = matches!(&cli.command, Command::Resume(r) if r.write || !r.command.is_empty());
     let result = dispatch(&cli.global, &cli.command);

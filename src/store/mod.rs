@@ -11,6 +11,7 @@ pub mod git;
 pub mod labels;
 pub mod lease;
 pub mod ledger;
+pub mod new_file;
 pub mod operations;
 pub mod owner;
 pub mod policy_file;

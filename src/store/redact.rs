@@ -2,15 +2,11 @@
 
 use std::{
     fs,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
-use super::{
-    atomic::{PublishOutcome, Staged},
-    file::FileSource,
-    state::unsafe_path,
-};
+use super::{atomic::PublishOutcome, file::FileSource, new_file, state::unsafe_path};
 use crate::{
     dialect::Redactor,
     refusal::{Error, Result},
@@ -54,14 +50,8 @@ impl Redacted {
     /// # Errors
     /// `io`; what `write` says.
     pub fn copy(&self, write: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let (len, mut chunk, mut at) = (self.source.len(), vec![0; CHUNK], 0);
-        while at < len {
-            let n = (len - at).min(CHUNK as u64) as usize;
-            self.source.read_exact_at(at, &mut chunk[..n]).map_err(Error::io("read", self.source.path()))?;
-            write(&chunk[..n])?;
-            at += n as u64;
-        }
-        Ok(())
+        let path = self.source.path();
+        self.pieces(|read| write(read.map_err(Error::io("read", path))?))
     }
 
     /// Puts it under a name that must be new, whole or not at all.
@@ -69,7 +59,18 @@ impl Redacted {
     /// # Errors
     /// `unsafe-path` if the name is taken; `io`.
     pub fn publish(&self, path: &Path) -> Result<()> {
-        publish(path, &mut |staged| self.copy(&mut |bytes| write(staged, bytes)))
+        publish(path, &mut |out| self.pieces(|read| out.write_all(read?)))
+    }
+
+    fn pieces<E>(&self, mut each: impl FnMut(io::Result<&[u8]>) -> Result<(), E>) -> Result<(), E> {
+        let (len, mut chunk, mut at) = (self.source.len(), vec![0; CHUNK], 0);
+        while at < len {
+            let n = (len - at).min(CHUNK as u64) as usize;
+            let read = self.source.read_exact_at(at, &mut chunk[..n]);
+            each(read.map(|()| &chunk[..n]))?;
+            at += n as u64;
+        }
+        Ok(())
     }
 }
 
@@ -78,15 +79,10 @@ impl Redacted {
 /// # Errors
 /// `unsafe-path` if the name is taken or is none; `io`.
 pub fn publish_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
-    publish(path, &mut |staged| write(staged, bytes))
+    publish(path, &mut |out| out.write_all(bytes))
 }
 
-fn write(staged: &mut Staged, bytes: &[u8]) -> Result<()> {
-    let path = staged.path().to_owned();
-    staged.file().write_all(bytes).map_err(Error::io("write", &path))
-}
-
-fn publish(path: &Path, fill: &mut dyn FnMut(&mut Staged) -> Result<()>) -> Result<()> {
+fn publish(path: &Path, fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let Some(name) = path.file_name() else { return Err(unsafe_path(path, "is no name of a file")) };
     if fs::symlink_metadata(path).is_ok() {
         return Err(unsafe_path(path, "exists already and is not overwritten"));
@@ -96,10 +92,7 @@ fn publish(path: &Path, fill: &mut dyn FnMut(&mut Staged) -> Result<()>) -> Resu
         _ => PathBuf::from("."),
     };
     let Some(name) = name.to_str() else { return Err(unsafe_path(path, "is no name in UTF-8")) };
-    let mut staged = Staged::create(&dir, &format!(".{name}.offshoot-{}", std::process::id()))?;
-    fill(&mut staged)?;
-    staged.finish()?;
-    match staged.publish(name)? {
+    match new_file::publish(&dir, name, fill)? {
         PublishOutcome::Published(_) => Ok(()),
         PublishOutcome::Exists(path) => Err(unsafe_path(&path, "exists already and is not overwritten")),
     }

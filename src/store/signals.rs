@@ -168,6 +168,26 @@ pub fn leave_to_exit() {
     }
 }
 
+/// From here on a file over the limit (`ulimit -f`) is a failed write like one on a full disk, not the end of the process.
+///
+/// # Errors
+/// What the system says to a handler.
+#[cfg(unix)]
+pub fn outlive_file_limit() -> io::Result<()> {
+    // A handler, unlike a signal that is ignored, is not handed on to commands.
+    let unread = std::sync::Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::signal::SIGXFSZ, unread).map(drop)
+}
+
+/// From here on a file over the limit is a failed write: it is none other where the system has no such signal.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn outlive_file_limit() -> io::Result<()> {
+    Ok(())
+}
+
 /// Starts the signal thread. To be called once, by the binary, before the first lock is taken; later calls do nothing.
 ///
 /// # Errors
@@ -175,8 +195,7 @@ pub fn leave_to_exit() {
 #[cfg(unix)]
 pub fn install() -> io::Result<()> {
     use signal_hook::{
-        consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, signal::SIGXFSZ},
-        flag,
+        consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
         iterator::Signals,
         low_level::emulate_default_handler,
     };
@@ -185,9 +204,6 @@ pub fn install() -> io::Result<()> {
     if INSTALLED.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
-    // A file over the limit (`ulimit -f`) is a failed write like one on a full disk, not the end of the process. A
-    // handler, unlike a signal that is ignored, is not handed on to commands.
-    flag::register(SIGXFSZ, std::sync::Arc::new(AtomicBool::new(false)))?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {

@@ -195,6 +195,39 @@ fn a_redacted_transcript_holds_no_word_and_says_what_it_said() {
     assert_eq!(fs::read_to_string(&path).unwrap(), claude_transcript());
 }
 
+/// A limit on the size of files is a failed write to every command, whether it writes a file or its output.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_over_the_limit_is_a_fault_and_leaves_nothing() {
+    let env = TestEnv::new();
+    let records: Vec<_> = (0..40u32)
+        .map(|n| claude_record(&format!("u{n}"), None, "user", json!("words and words"), n))
+        .map(|record| record.to_string())
+        .collect();
+    let path = env.write("t.jsonl", records.join("\n") + "\n");
+    fs::create_dir(env.path("out")).unwrap();
+    let (new, stdout) = (env.path("out/new").display().to_string(), env.path("stdout"));
+    let runs: &[&[&str]] = &[
+        &["redact", &path, "-o", &new],
+        &["graph", &path, "-o", &new],
+        &["redact", &path],
+        &["tree", &path, "--print"],
+        &["inspect", &path, "--json"],
+    ];
+    for args in runs {
+        let whole = env.command(args);
+        let mut limited = std::process::Command::new("/bin/sh");
+        limited.arg("-c").arg("ulimit -f 1; exec \"$0\" \"$@\" >\"$STDOUT\"").arg(whole.get_program());
+        limited.args(whole.get_args()).env_clear().env("STDOUT", &stdout);
+        limited.envs(whole.get_envs().filter_map(|(k, v)| Some((k, v?))));
+        let ran = limited.output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("File too large"), "{args:?}: {said}");
+        assert_eq!(fs::read_dir(env.path("out")).unwrap().count(), 0, "{args:?}");
+    }
+}
+
 #[test]
 fn no_command_says_a_word_with_redact() {
     let env = TestEnv::new();
