@@ -15,7 +15,7 @@ use crate::{
 mod dot;
 mod html;
 mod mermaid;
-mod model;
+pub(super) mod model;
 
 use model::Graph;
 

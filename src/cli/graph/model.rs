@@ -2,7 +2,6 @@
 
 use std::io;
 
-use hashbrown::HashMap;
 use serde::Serialize;
 
 use crate::{
@@ -11,13 +10,13 @@ use crate::{
         tui::{
             Doc,
             doc::Mark,
-            outline::{ItemIx, Kind},
+            outline::{ItemIx, Kind, Part},
             page::Row,
             words,
         },
     },
     record::{Agent, RecordId},
-    transcript::Flags,
+    transcript::{Flags, RecordIx},
 };
 
 /// The longest text of a node, in characters.
@@ -30,7 +29,11 @@ pub struct Graph {
     pub schema: &'static str,
     pub agent: Agent,
     pub session_id: String,
+    /// How many there are: those of the nodes, those of the edges, and those beside.
     pub records: u64,
+    /// Records on no way between nodes: bookkeeping beside one, in front of all or behind a leaf, conversations of
+    /// subagents, later records of an id.
+    pub records_beside: u64,
     pub branches: u64,
     /// In the order of the page: a node stands behind what it hangs below.
     pub nodes: Vec<Node>,
@@ -42,6 +45,8 @@ pub struct Graph {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
+    /// How many records it is: one, or where the format splits a message all of them.
+    pub records: u64,
     /// The record that it ends with.
     pub uuid: Option<RecordId>,
     /// Whose words they are.
@@ -76,7 +81,7 @@ pub struct Edge {
     /// Indices of nodes.
     pub from: usize,
     pub to: usize,
-    /// Records between them, neither end counted.
+    /// Records on the way between them, neither end counted.
     pub records: u64,
 }
 
@@ -86,67 +91,153 @@ impl Graph {
     /// # Errors
     /// What the file system says.
     pub fn new(doc: &Doc) -> io::Result<Graph> {
-        let mut graph = Graph {
+        let t = doc.transcript();
+        let graph = Graph {
             schema: "offshoot.graph/1",
             agent: doc.inspection.agent,
             session_id: doc.inspection.session_id.clone(),
-            records: doc.transcript().records.len() as u64,
+            records: t.records.len() as u64,
+            // Later records of an id stand nowhere.
+            records_beside: (0..).zip(&t.records).filter(|(ix, r)| t.first(r.id) != Some(*ix)).count() as u64,
             branches: doc.inspection.branches.len() as u64,
             nodes: Vec::new(),
             edges: Vec::new(),
         };
-        let mut node_of: HashMap<ItemIx, usize> = HashMap::new();
-        for run in doc.outline.runs() {
-            let mut above = run
-                .parent
-                .and_then(|parent| node_of.get(&doc.outline.runs()[parent as usize].point).copied());
-            let mut between = 0;
-            for item in run.from..run.to {
-                let kind = doc.outline.item(item).kind;
-                if matches!(kind, Kind::Sidechain | Kind::Agent(_)) {
-                    continue;
-                }
-                let root = above.is_none();
-                // Bookkeeping in front of the first message is no root of anything.
-                let begins = root && kind != Kind::Notes;
-                let rewind = rewinds(doc, item);
-                let point = doc.outline.is_branch_point(item);
-                if !(begins || point || rewind || !doc.marks(item).is_empty()) {
-                    between += doc.outline.records(item).len() as u64;
-                    continue;
-                }
-                let at = graph.nodes.len();
-                graph.nodes.push(node(doc, item, root, rewind)?);
-                node_of.insert(item, at);
-                if let Some(from) = above {
-                    graph.edges.push(Edge { from, to: at, records: between });
-                }
-                (above, between) = (Some(at), 0);
-            }
+        let mut walk = Walk { doc, graph, ends: Vec::new() };
+        for run in 0..doc.outline.runs().len() {
+            walk.run(run)?;
         }
-        Ok(graph)
+        Ok(walk.graph)
     }
 }
 
-fn rewinds(doc: &Doc, item: ItemIx) -> bool {
-    let t = doc.transcript();
-    doc.outline.records(item).iter().any(|&record| t.record(record).flags.has(Flags::REWIND))
+/// A step of the conversation: records of an item that stand next to each other.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    item: ItemIx,
+    records: &'a [RecordIx],
+    /// How many of the item's records stand before its last one, and that one too.
+    to: usize,
 }
 
-fn node(doc: &Doc, item: ItemIx, root: bool, rewind: bool) -> io::Result<Node> {
-    let (role, text) = words::text(doc, Row::of(item))?;
-    let target = doc.target(item);
-    let time = target.map(|record| doc.view(record)).transpose()?.and_then(|view| view.timestamp);
+struct Walk<'a> {
+    doc: &'a Doc,
+    graph: Graph,
+    /// By run the node of its last step, if that is one.
+    ends: Vec<Option<usize>>,
+}
+
+/// What has been passed in a run.
+struct Passed<'a> {
+    /// The last node.
+    above: Option<usize>,
+    /// Records since then.
+    between: u64,
+    /// The last step since then.
+    last: Option<Step<'a>>,
+}
+
+impl<'a> Walk<'a> {
+    fn run(&mut self, number: usize) -> io::Result<()> {
+        let outline = &self.doc.outline;
+        let run = outline.runs()[number];
+        let above = run.parent.and_then(|parent| self.ends[parent as usize]);
+        let mut passed = Passed { above, between: 0, last: None };
+        for item in run.from..run.to {
+            let (kind, records, parts) =
+                (outline.item(item).kind, outline.records(item), outline.parts(item));
+            if matches!(kind, Kind::Sidechain | Kind::Agent(_)) {
+                self.graph.records_beside += records.len() as u64;
+                continue;
+            }
+            let mut from = 0;
+            for (at, part) in parts.iter().enumerate() {
+                match part {
+                    Part::Step => {}
+                    Part::End => {
+                        let step = Step { item, records: &records[from..=at], to: at + 1 };
+                        // Bookkeeping in front of the first message is no root of anything.
+                        let begins = passed.above.is_none() && kind != Kind::Notes;
+                        let point =
+                            outline.is_branch_point(item) && outline.end(item) == records.get(at).copied();
+                        if begins || point || self.is_told(&step) {
+                            self.node(&mut passed, &step, if point { run.branches } else { 0 })?;
+                        } else {
+                            passed.between += step.records.len() as u64;
+                            passed.last = Some(step);
+                        }
+                        from = at + 1;
+                    }
+                    Part::Beside => {
+                        let step = Step { item, records: &records[at..=at], to: at + 1 };
+                        if self.is_told(&step) {
+                            self.beside(&mut passed, &step)?;
+                        } else {
+                            self.graph.records_beside += 1;
+                        }
+                        from = at + 1;
+                    }
+                }
+            }
+        }
+        self.graph.records_beside += passed.between;
+        self.ends.push(passed.above);
+        Ok(())
+    }
+
+    /// Whether there is something to say of a step.
+    fn is_told(&self, step: &Step<'_>) -> bool {
+        let told = |&record: &RecordIx| {
+            !self.doc.marks_of(record).is_empty()
+                || self.doc.transcript().record(record).flags.has(Flags::REWIND)
+        };
+        step.records.iter().any(told)
+    }
+
+    /// A node on the way.
+    fn node(&mut self, passed: &mut Passed<'a>, step: &Step<'a>, branches: u32) -> io::Result<()> {
+        let at = self.graph.nodes.len();
+        self.graph.nodes.push(node(self.doc, step, passed.above.is_none(), branches)?);
+        match passed.above {
+            Some(from) => self.graph.edges.push(Edge { from, to: at, records: passed.between }),
+            None => self.graph.records_beside += passed.between,
+        }
+        *passed = Passed { above: Some(at), between: 0, last: None };
+        Ok(())
+    }
+
+    /// A node that hangs beside the last step, which must be one for that.
+    fn beside(&mut self, passed: &mut Passed<'a>, step: &Step<'a>) -> io::Result<()> {
+        if let Some(last) = passed.last {
+            passed.between -= last.records.len() as u64;
+            self.node(passed, &last, 0)?;
+        }
+        let mut here = Passed { above: passed.above, between: 0, last: None };
+        self.node(&mut here, step, 0)
+    }
+}
+
+fn node(doc: &Doc, step: &Step<'_>, root: bool, branches: u32) -> io::Result<Node> {
+    let marked = |&&record: &&RecordIx| doc.marks_of(record).contains(&Mark::Leaf);
+    let record = step.records.iter().find(marked).or(step.records.last()).copied();
+    // A group says what all of it is where it ends, else what the record is.
+    let ends = doc.target(step.item).is_some_and(|target| step.records.contains(&target));
+    let member = if ends || !doc.outline.opens(step.item) { 0 } else { step.to as u32 };
+    let (role, text) = words::text(doc, Row { item: step.item, member })?;
+    let time = record.map(|record| doc.view(record)).transpose()?.and_then(|view| view.timestamp);
+    let flags = |&record: &RecordIx| doc.transcript().record(record).flags;
     let mut node = Node {
-        uuid: target.map(|record| doc.id(record)),
+        uuid: record.map(|record| doc.id(record)),
         role: role.name(),
         text: (!doc.redact).then(|| cut(&text)),
         time: time.map(|time| clean(&time)),
+        records: step.records.len() as u64,
         root,
-        rewind,
+        rewind: step.records.iter().any(|record| flags(record).has(Flags::REWIND)),
+        branches,
         ..Node::default()
     };
-    for mark in doc.marks(item) {
+    for mark in step.records.iter().flat_map(|&record| doc.marks_of(record)) {
         match mark {
             Mark::ClientPick => node.client_pick = true,
             Mark::Recorded => node.recorded = true,
@@ -154,7 +245,7 @@ fn node(doc: &Doc, item: ItemIx, root: bool, rewind: bool) -> io::Result<Node> {
             Mark::WentOn(child) => node.continued_in = Some(clean(child)),
             Mark::Leaf => node.leaf = true,
             Mark::Gap => node.gap = true,
-            Mark::Branches(n) => node.branches = *n,
+            Mark::Branches(_) => {}
         }
     }
     Ok(node)

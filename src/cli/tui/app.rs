@@ -468,7 +468,15 @@ impl App {
                 "a session is resumed where a branch ends; from here it can be forked".to_owned()
             }
             Action::Overwrite if !self.doc.has_descendants(record) => {
-                format!("{}: nothing comes after this record", Code::NothingToRemove.as_str())
+                let why = if self.doc.is_beside(record) {
+                    "this record stands beside the conversation"
+                } else if self.doc.goes_on(self.row().item) {
+                    // A compaction begins anew, and a message of several records goes on below any of them.
+                    "what follows here does not descend from this record"
+                } else {
+                    "nothing comes after this record"
+                };
+                format!("{}: {why}", Code::NothingToRemove.as_str())
             }
             _ => return None,
         };

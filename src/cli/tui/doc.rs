@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::{
     agents::{self, Aside},
-    outline::{ItemIx, Kind, Outline},
+    outline::{ItemIx, Kind, Outline, Part},
     page::Row,
     turns::{self, Ends},
 };
@@ -58,7 +58,7 @@ pub struct Doc {
     ends: HashMap<RecordIx, Ends>,
     /// By record that defines an id, the later ones that add to it.
     copies: HashMap<RecordIx, Vec<RecordIx>>,
-    marks: HashMap<ItemIx, Vec<Mark>>,
+    marks: Marks,
     /// The items that leaves stand in, in the order of the page, and the leaves.
     leaves: Vec<(ItemIx, RecordId)>,
 }
@@ -100,7 +100,7 @@ impl Doc {
 
     /// The record that an action on an item is about: the one that it ends with.
     pub fn target(&self, item: ItemIx) -> Option<RecordIx> {
-        self.outline.records(item).last().copied()
+        self.outline.end(item)
     }
 
     /// The conversation that an item stands for, if it lies in a file of its own.
@@ -150,7 +150,12 @@ impl Doc {
 
     /// The marks of an item.
     pub fn marks(&self, item: ItemIx) -> &[Mark] {
-        self.marks.get(&item).map_or(&[], Vec::as_slice)
+        self.marks.of_item.get(&item).map_or(&[], Vec::as_slice)
+    }
+
+    /// The marks that are a record's own; branches leave below an item.
+    pub fn marks_of(&self, record: RecordIx) -> &[Mark] {
+        self.marks.of_record.get(&record).map_or(&[], Vec::as_slice)
     }
 
     /// The items that leaves stand in, in the order of the page.
@@ -170,7 +175,7 @@ impl Doc {
     pub fn pick(&self) -> Option<ItemIx> {
         let picked =
             |(item, marks): (&ItemIx, &Vec<Mark>)| marks.contains(&Mark::ClientPick).then_some(*item);
-        self.marks.iter().find_map(picked)
+        self.marks.of_item.iter().find_map(picked)
     }
 
     /// Whether a record is part of a round of tool calls, or bookkeeping within one: no child can end there.
@@ -197,6 +202,19 @@ impl Doc {
     /// The turn that ends with a record, where a session is forked at those.
     pub fn turn_at(&self, record: RecordIx) -> Option<&Ends> {
         self.ends.get(&record)
+    }
+
+    /// Whether a record hangs beside the conversation: nothing that is drawn below it follows it.
+    pub fn is_beside(&self, record: RecordIx) -> bool {
+        let Some(item) = self.outline.item_of(record) else { return false };
+        let at = self.outline.records(item).iter().position(|&r| r == record);
+        at.is_some_and(|at| self.outline.parts(item)[at] == Part::Beside)
+    }
+
+    /// Whether the conversation is drawn to go on below an item.
+    pub fn goes_on(&self, item: ItemIx) -> bool {
+        let run = self.outline.run_of(item);
+        run.branches > 0 || (item + 1..run.to).any(|item| self.outline.parts(item).contains(&Part::End))
     }
 
     /// Whether anything hangs below a record.
@@ -264,7 +282,24 @@ fn copies(t: &Transcript) -> HashMap<RecordIx, Vec<RecordIx>> {
     copies
 }
 
-type Marks = HashMap<ItemIx, Vec<Mark>>;
+/// What places are marked with.
+#[derive(Default)]
+struct Marks {
+    of_item: HashMap<ItemIx, Vec<Mark>>,
+    of_record: HashMap<RecordIx, Vec<Mark>>,
+}
+
+impl Marks {
+    fn add(&mut self, outline: &Outline, record: RecordIx, mark: &Mark) {
+        let Some(item) = outline.item_of(record) else { return };
+        // Several branches may end in an item.
+        for list in [self.of_item.entry(item).or_default(), self.of_record.entry(record).or_default()] {
+            if !(*mark == Mark::Leaf && list.contains(mark)) {
+                list.push(mark.clone());
+            }
+        }
+    }
+}
 
 fn marks(
     t: &Transcript,
@@ -272,40 +307,39 @@ fn marks(
     outline: &Outline,
     redact: bool,
 ) -> (Marks, Vec<(ItemIx, RecordId)>) {
-    let item_of = |id: &RecordId| outline.item_of(t.first(t.ids.find(id.as_str())?)?);
-    let mut marks = Marks::new();
+    let defining = |id: &RecordId| t.first(t.ids.find(id.as_str())?);
+    let mut marks = Marks::default();
     let mut leaves = Vec::new();
-    let mut picked = false;
+    // The most telling first.
+    let picked = inspection.branches.iter().find(|branch| branch.client_pick);
+    let pick = inspection.client_pick.as_ref().map(|pick| &pick.tail_uuid);
+    if let Some(record) = picked.map(|branch| &branch.leaf_uuid).or(pick).and_then(defining) {
+        marks.add(outline, record, &Mark::ClientPick);
+    }
     for branch in &inspection.branches {
-        let Some(item) = item_of(&branch.leaf_uuid) else { continue };
+        let Some(record) = defining(&branch.leaf_uuid) else { continue };
+        let Some(item) = outline.item_of(record) else { continue };
         leaves.push((item, branch.leaf_uuid.clone()));
-        let list = marks.entry(item).or_default();
-        if branch.client_pick {
-            picked = true;
-            list.push(Mark::ClientPick);
-        }
-        list.extend(branch.recorded.then_some(Mark::Recorded));
-        list.extend(branch.label.clone().filter(|_| !redact).map(Mark::Label));
-        list.extend(branch.continued_in.as_ref().map(|child| Mark::WentOn(child.session_id.clone())));
-        if !list.contains(&Mark::Leaf) {
-            list.push(Mark::Leaf);
-        }
+        let label = branch.label.clone().filter(|_| !redact);
+        let child = branch.continued_in.as_ref();
+        let list = [
+            branch.recorded.then_some(Mark::Recorded),
+            label.map(Mark::Label),
+            child.map(|child| Mark::WentOn(child.session_id.clone())),
+            Some(Mark::Leaf),
+        ];
+        list.iter().flatten().for_each(|mark| marks.add(outline, record, mark));
     }
     leaves.sort();
-    if let Some(pick) = inspection.client_pick.as_ref().filter(|_| !picked)
-        && let Some(item) = item_of(&pick.tail_uuid)
-    {
-        marks.entry(item).or_default().insert(0, Mark::ClientPick);
-    }
     for diagnostic in &inspection.diagnostics {
         if let TopologyDiagnostic::MissingParent { child_uuid, .. } = diagnostic
-            && let Some(item) = item_of(child_uuid)
+            && let Some(record) = defining(child_uuid)
         {
-            marks.entry(item).or_default().push(Mark::Gap);
+            marks.add(outline, record, &Mark::Gap);
         }
     }
     for run in outline.runs().iter().filter(|run| run.branches > 0) {
-        marks.entry(run.point).or_default().push(Mark::Branches(run.branches));
+        marks.of_item.entry(run.point).or_default().push(Mark::Branches(run.branches));
     }
     (marks, leaves)
 }

@@ -50,6 +50,17 @@ impl Kind {
     }
 }
 
+/// How a record of an item stands to the way through the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Beside it: nothing that is drawn below follows it.
+    Beside,
+    /// On it, in a step that goes on with the next record.
+    Step,
+    /// On it, the last record of its step.
+    End,
+}
+
 /// One line of the page, before anything is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -89,6 +100,8 @@ pub struct Outline {
     runs: Vec<Run>,
     /// The records of the items, one after another.
     records: Vec<RecordIx>,
+    /// How each of them stands.
+    parts: Vec<Part>,
     /// By record the item that it stands in, or `NONE`.
     item_of: Vec<ItemIx>,
     several_roots: bool,
@@ -134,6 +147,19 @@ impl Outline {
     pub fn records(&self, at: ItemIx) -> &[RecordIx] {
         let item = self.item(at);
         &self.records[item.from as usize..item.to as usize]
+    }
+
+    /// How each of them stands to the way through the conversation.
+    pub fn parts(&self, at: ItemIx) -> &[Part] {
+        let item = self.item(at);
+        &self.parts[item.from as usize..item.to as usize]
+    }
+
+    /// The record that an item ends with: the last on the way through the conversation, which is what the rows below
+    /// follow; where all of it hangs beside, the last.
+    pub fn end(&self, at: ItemIx) -> Option<RecordIx> {
+        let (records, parts) = (self.records(at), self.parts(at));
+        parts.iter().rposition(|part| *part == Part::End).map_or(records.last(), |n| records.get(n)).copied()
     }
 
     /// The item that a record stands in; none for a repeated record that defines nothing.
@@ -183,6 +209,8 @@ struct Steps {
     beside: HashMap<Step, Vec<Beside>>,
     /// What hangs beside nothing.
     top: Vec<Beside>,
+    /// Whether a branch ends with the step.
+    leaf: Vec<bool>,
 }
 
 /// What hangs beside a step.
@@ -204,6 +232,7 @@ impl Steps {
             roots: Vec::new(),
             beside: HashMap::new(),
             top: Vec::new(),
+            leaf: vec![false; parent.len()],
         };
         for (ix, record) in (0..).zip(&t.records) {
             if let Some(step) = of[record.id.ix()].filter(|_| t.first(record.id) == Some(ix)) {
@@ -260,10 +289,10 @@ impl Steps {
 
     /// Bookkeeping that ends in no leaf makes no branch: it hangs beside the step that it is below.
     fn fold_notes(&mut self, t: &Transcript, tree: &Tree<'_>, of: &[Option<Step>]) {
-        let mut kept = vec![false; self.records.len()];
         for step in tree.leaves().filter_map(|leaf| of[leaf.ix()]) {
-            kept[step as usize] = true;
+            self.leaf[step as usize] = true;
         }
+        let mut kept = self.leaf.clone();
         for step in self.bottom_up() {
             let s = step as usize;
             kept[s] |=
@@ -417,9 +446,22 @@ struct Layout<'a> {
     steps: &'a Steps,
     out: Outline,
     /// The group that is being filled: what it is, and its records so far.
-    open: Option<(Kind, Vec<RecordIx>)>,
+    open: Option<(Kind, Group)>,
     /// Bookkeeping behind an open group of tools: part of it if more tools follow.
-    held: Vec<RecordIx>,
+    held: Group,
+}
+
+type Group = Vec<(RecordIx, Part)>;
+
+/// The records of a step, in order.
+fn on_the_way(records: &[RecordIx]) -> impl Iterator<Item = (RecordIx, Part)> {
+    let last = records.len().saturating_sub(1);
+    let part = move |n| if n == last { Part::End } else { Part::Step };
+    records.iter().enumerate().map(move |(n, &record)| (record, part(n)))
+}
+
+fn beside(records: &[RecordIx]) -> impl Iterator<Item = (RecordIx, Part)> {
+    records.iter().map(|&record| (record, Part::Beside))
 }
 
 impl Layout<'_> {
@@ -480,7 +522,7 @@ impl Layout<'_> {
     fn step(&mut self, step: Step) {
         let records = &self.steps.records[step as usize];
         match self.steps.kind[step as usize] {
-            Kind::Notes => self.notes(records),
+            Kind::Notes => self.notes(on_the_way(records)),
             Kind::Tools => {
                 match &mut self.open {
                     Some((Kind::Tools, open)) => open.append(&mut self.held),
@@ -490,53 +532,58 @@ impl Layout<'_> {
                     }
                 }
                 if let Some((_, open)) = &mut self.open {
-                    open.extend(records);
+                    open.extend(on_the_way(records));
                 }
             }
             kind => {
                 self.close();
-                self.item(kind, records);
+                self.item(kind, on_the_way(records));
             }
         }
         if let Some(beside) = self.steps.beside.get(&step) {
             self.beside(beside);
         }
+        // What follows a leaf for the client's sake is no part of the item that ends with it.
+        if self.steps.leaf[step as usize] {
+            self.close();
+        }
     }
 
-    fn beside(&mut self, beside: &[Beside]) {
-        for b in beside {
+    fn beside(&mut self, hanging: &[Beside]) {
+        for b in hanging {
             if b.kind == Kind::Notes {
-                self.notes(&b.records);
+                self.notes(beside(&b.records));
             } else {
                 self.close();
-                self.item(b.kind, &b.records);
+                self.item(b.kind, beside(&b.records));
             }
         }
     }
 
-    fn notes(&mut self, records: &[RecordIx]) {
+    fn notes(&mut self, records: impl Iterator<Item = (RecordIx, Part)>) {
         match &mut self.open {
             Some((Kind::Tools, _)) => self.held.extend(records),
             Some((_, open)) => open.extend(records),
-            None => self.open = Some((Kind::Notes, records.to_vec())),
+            None => self.open = Some((Kind::Notes, records.collect())),
         }
     }
 
     fn close(&mut self) {
         if let Some((kind, records)) = self.open.take() {
-            self.item(kind, &records);
+            self.item(kind, records.into_iter());
         }
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
-            self.item(Kind::Notes, &held);
+            self.item(Kind::Notes, held.into_iter());
         }
     }
 
-    fn item(&mut self, kind: Kind, records: &[RecordIx]) {
+    fn item(&mut self, kind: Kind, records: impl Iterator<Item = (RecordIx, Part)>) {
         let at = self.out.items.len() as ItemIx;
         let from = self.out.records.len() as u32;
-        self.out.records.extend(records);
-        for &record in records {
+        for (record, part) in records {
+            self.out.records.push(record);
+            self.out.parts.push(part);
             self.out.item_of[record as usize] = at;
         }
         let run = self.out.runs.len() as RunIx - 1;

@@ -1,24 +1,27 @@
 //! The layout held to a plain recursive one, on random forests and on all shipped transcripts.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use clap::Parser;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::{
     Doc,
-    outline::{ItemIx, Kind, Outline},
+    doc::Mark,
+    outline::{ItemIx, Kind, Outline, Part, Run},
     page::{Page, Row, siblings, up},
 };
 use crate::{
     cli::{
         args::Cli,
+        graph::model::{Graph, Node},
         session::{self, Digest},
     },
     dialect,
-    record::{Agent, RecordKind},
+    record::{Agent, RecordId, RecordKind},
     refusal::Code,
-    topology::Tree,
+    topology::{TopologyDiagnostic, Tree},
     transcript::{Flags, Record, RecordIx, Span, Transcript},
 };
 
@@ -352,6 +355,155 @@ fn rows_inside_a_round_are_those_that_a_fork_refuses() {
         }
     });
     assert!(inside > 50 && outside > 500, "{inside} inside, {outside} outside");
+}
+
+/// Leaves and branch points are the inspector's, and each record is counted once.
+#[test]
+fn tree_and_graph_say_what_the_inspector_says() {
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for_each_case(&mut |path, _| {
+        seen += usize::from(agrees(path, &mut wrong));
+    });
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/vectors/inspector.jsonl");
+    let dir = tempfile::tempdir().unwrap();
+    for line in fs::read_to_string(vectors).unwrap().lines() {
+        let vector: serde_json::Value = serde_json::from_str(line).unwrap();
+        let path = dir.path().join(format!("{}.jsonl", vector["name"].as_str().unwrap()));
+        let records = vector["records"].as_array().unwrap().iter();
+        fs::write(&path, records.map(|record| format!("{record}\n")).collect::<String>()).unwrap();
+        seen += usize::from(agrees(&path, &mut wrong));
+    }
+    assert!(wrong.is_empty(), "{} of {seen}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(seen > 400, "{seen} transcripts");
+}
+
+/// A transcript of Qwen Code: each record's id, parent, and type or subtype.
+fn qwen(records: &[(&str, &str, &str)]) -> (tempfile::NamedTempFile, Doc) {
+    let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+    let lines = records.iter().map(|&(uuid, parent, kind)| {
+        let parent = Some(parent).filter(|p| !p.is_empty());
+        let part = match kind {
+            "assistant" => json!({"functionCall": {"id": uuid, "name": "edit", "args": {}}}),
+            "tool_result" => json!({"functionResponse": {"id": parent, "name": "edit", "response": {}}}),
+            _ => json!({"text": "words"}),
+        };
+        let mut record = json!({"uuid": uuid, "parentUuid": parent, "sessionId": "s", "type": kind, "cwd": "/w",
+            "timestamp": "2026-01-01T10:00:00.000Z", "version": "0.24.4", "message": {"parts": [part]}});
+        if !matches!(kind, "user" | "assistant" | "tool_result") {
+            (record["type"], record["subtype"]) = (json!("system"), json!(kind));
+        }
+        format!("{record}\n")
+    });
+    fs::write(file.path(), lines.collect::<String>()).unwrap();
+    let name = file.path().display().to_string();
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", &name]).unwrap();
+    let opened = session::open_at(&cli.global, file.path().to_owned(), Digest::Skip).unwrap();
+    let doc = Doc::of(&cli.global, opened).unwrap();
+    (file, doc)
+}
+
+/// The record that each row ends with.
+fn targets(doc: &Doc) -> Vec<String> {
+    let items = 0..doc.outline.items().len() as ItemIx;
+    items.map(|item| doc.id(doc.target(item).unwrap()).to_string()).collect()
+}
+
+#[test]
+fn bookkeeping_beside_a_row_is_not_what_the_row_ends_with() {
+    let artifact = "session_artifact_event";
+    let (file, doc) = qwen(&[
+        ("u1", "", "user"),
+        ("t1", "u1", "ui_telemetry"),
+        ("x1", "t1", artifact),
+        ("u2", "t1", "user"),
+        ("u3", "t1", "user"),
+        ("at", "u3", "at_command"),
+        ("x2", "at", artifact),
+    ]);
+    assert_eq!(targets(&doc), ["u1", "t1", "u2", "u3", "at"]);
+    let mut wrong = Vec::new();
+    assert!(agrees(file.path(), &mut wrong) && wrong.is_empty(), "{wrong:?}");
+    let (_file, doc) = qwen(&[("u1", "", "user"), ("x1", "u1", artifact), ("u2", "u1", "user")]);
+    assert_eq!(targets(&doc), ["u1", "x1", "u2"]);
+    let record = |item| doc.target(item).unwrap();
+    assert_eq!((doc.is_beside(record(0)), doc.is_beside(record(1))), (false, true));
+}
+
+#[test]
+fn an_edge_counts_every_record_between_two_nodes() {
+    let graph = |records: &[(&str, &str, &str)]| {
+        let (_file, doc) = qwen(records);
+        let graph = Graph::new(&doc).unwrap();
+        let nodes: Vec<String> = graph.nodes.iter().map(|n| n.uuid.as_ref().unwrap().to_string()).collect();
+        let edges: Vec<u64> = graph.edges.iter().map(|e| e.records).collect();
+        (nodes.join(" "), edges, graph.records_beside)
+    };
+    let mut round = vec![
+        ("u1", "", "user"),
+        ("u2", "u1", "user"),
+        ("c1", "u2", "assistant"),
+        ("r1", "c1", "tool_result"),
+        ("c2", "r1", "assistant"),
+        ("r2", "c2", "tool_result"),
+    ];
+    assert_eq!(graph(&round), ("u1 r2".to_owned(), vec![4], 0));
+    round.extend([("x1", "c2", "session_artifact_event"), ("x2", "r2", "session_artifact_event")]);
+    assert_eq!(graph(&round), ("u1 r2".to_owned(), vec![4], 2));
+    round.extend([("u3", "r1", "user"), ("gap", "nowhere", "user")]);
+    assert_eq!(graph(&round), ("u1 r1 r2 u3 gap".to_owned(), vec![2, 1, 0], 2));
+}
+
+fn agrees(path: &Path, wrong: &mut Vec<String>) -> bool {
+    let name = path.display().to_string();
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", &name]).unwrap();
+    let Ok(opened) = session::open_at(&cli.global, path.to_owned(), Digest::Skip) else { return false };
+    let Ok(doc) = Doc::of(&cli.global, opened) else { return false };
+    let branches = || doc.inspection.branches.iter();
+    let leaves: BTreeSet<_> = branches().map(|b| b.leaf_uuid.clone()).collect();
+    let points: BTreeSet<_> = branches().filter_map(|b| b.branch_point_uuid.clone()).collect();
+    let rows = || 0..doc.outline.items().len() as ItemIx;
+    let target = |item| doc.id(doc.target(item).unwrap());
+    let graph = Graph::new(&doc).unwrap();
+    let nodes = |is: &dyn Fn(&Node) -> bool| -> BTreeSet<_> {
+        graph.nodes.iter().filter(|n| is(n)).map(|n| n.uuid.clone().unwrap()).collect()
+    };
+    let mut says = |right: bool, what: &str, ours: &BTreeSet<RecordId>, theirs: &BTreeSet<RecordId>| {
+        if !right {
+            wrong.push(format!("{name}: {what} are {ours:?}, not {theirs:?}"));
+        }
+    };
+    let ends = |item| doc.marks(item).contains(&Mark::Leaf);
+    let ours: BTreeSet<_> = rows().filter(|&item| ends(item)).map(target).collect();
+    says(ours == leaves, "leaves of rows", &ours, &leaves);
+    let ours = nodes(&|n| n.leaf);
+    says(ours == leaves, "leaves of nodes", &ours, &leaves);
+    let ours: BTreeSet<_> = rows().filter(|&i| doc.outline.is_branch_point(i)).map(target).collect();
+    let drawn = nodes(&|n| n.branches > 0);
+    says(drawn == ours, "points of nodes", &drawn, &ours);
+    // The inspector names for each leaf the nearest one only. A ring has no beginning: the page cuts it somewhere.
+    let ring = |d: &TopologyDiagnostic| matches!(d, TopologyDiagnostic::ParentCycle { .. });
+    let cut = doc.inspection.diagnostics.iter().any(ring);
+    says(cut || points.is_subset(&ours), "points of rows", &ours, &points);
+    let leads = |run: &Run| (run.from..run.end).any(ends);
+    for (ix, run) in (0..).zip(doc.outline.runs()).filter(|(_, run)| run.branches > 0) {
+        let below = doc.outline.runs().iter().filter(|r| r.parent == Some(ix) && leads(r)).count();
+        says(cut || below == run.branches as usize, "branches without a leaf", &ours, &points);
+    }
+    // What is drawn below a row can be dropped there, but where the format lets a message go on below any of its records.
+    if doc.transcript().units.is_none() {
+        for item in rows().filter(|&item| doc.outline.parts(item).contains(&Part::End)) {
+            let record = doc.target(item).unwrap();
+            says(!doc.goes_on(item) || doc.has_descendants(record), "rows", &[doc.id(record)].into(), &ours);
+        }
+    }
+    let counted = graph.nodes.iter().map(|n| n.records).sum::<u64>()
+        + graph.edges.iter().map(|e| e.records).sum::<u64>()
+        + graph.records_beside;
+    if counted != graph.records {
+        wrong.push(format!("{name}: {counted} records, not {}", graph.records));
+    }
+    true
 }
 
 fn for_each_case(look: &mut dyn FnMut(&Path, Agent)) {
