@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use hashbrown::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,6 +41,17 @@ pub struct Entry {
     pub decoded: Decoded,
 }
 
+impl Entry {
+    /// Its calls: their ids, and the tools.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = self.view.parts.iter().filter_map(|part| match part {
+            Part::Call { name, .. } => Some(name.as_str()),
+            _ => None,
+        });
+        self.decoded.calls.iter().map(String::as_str).zip(names)
+    }
+}
+
 /// A part of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -54,7 +66,7 @@ pub enum Item {
         /// The words.
         text: String,
     },
-    /// A tool was run.
+    /// A tool was run, or gave something back here that was run elsewhere.
     Tool(Tool),
     /// Text that the client added for the model, a summary of what was compacted among it.
     Context {
@@ -72,11 +84,14 @@ pub enum Item {
     Binary,
 }
 
-/// A tool that was run.
+/// A tool that was run, or the result of one whose call is not in the turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Tool {
     /// Its name; empty where the transcript does not say.
     pub name: String,
+    /// Whether its call is here. A result without one is not run a second time by being told of.
+    #[serde(skip_serializing_if = "is_true")]
+    pub called: bool,
     /// Its arguments; null if there are none. A string where they are no JSON.
     pub input: Value,
     /// What it gave back; null if it gave nothing back on this branch.
@@ -86,6 +101,11 @@ pub struct Tool {
     /// The call's id, by which its result is found.
     #[serde(skip)]
     id: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_true(is: &bool) -> bool {
+    *is
 }
 
 /// A prompt and what came of it.
@@ -105,12 +125,23 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The tools that it ran.
+    /// The tools that it ran, and results of others.
     pub fn tools(&self) -> impl Iterator<Item = &Tool> {
         self.items.iter().filter_map(|item| match item {
             Item::Tool(tool) => Some(tool),
             _ => None,
         })
+    }
+
+    /// Gives results without a name that of the call they answer.
+    pub fn name_results(&mut self, names: &HashMap<String, String>) {
+        for item in &mut self.items {
+            if let Item::Tool(tool) = item
+                && let Some(name) = tool.unnamed().and_then(|id| names.get(id))
+            {
+                tool.name.clone_from(name);
+            }
+        }
     }
 
     /// Without a word of the conversation: how long each text is, and how many tools ran.
@@ -124,7 +155,8 @@ impl Item {
         match self {
             Item::Text { text } | Item::Thought { text } | Item::Context { text } => *text = left_out(text),
             Item::Tool(tool) => {
-                *tool = Tool { result: tool.result.as_deref().map(left_out), ..Tool::default() };
+                let result = tool.result.as_deref().map(left_out);
+                *tool = Tool { called: tool.called, result, ..Tool::default() };
             }
             // A title is text of the conversation.
             Item::Note { name } => name.truncate(name.find(':').unwrap_or(name.len())),
@@ -141,6 +173,8 @@ fn left_out(text: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Turns {
     turn: Turn,
+    /// The names of the tools that were called so far, by the calls' ids: a result may come in a later turn.
+    names: HashMap<String, String>,
 }
 
 impl Turns {
@@ -167,10 +201,18 @@ impl Turns {
                 Part::Thought(text) if text.trim().is_empty() => continue,
                 Part::Thought(text) => Item::Thought { text },
                 Part::Call { name, input } => {
-                    Item::Tool(Tool::call(name, &input, calls.next().unwrap_or_default()))
+                    let id = calls.next().unwrap_or_default();
+                    if !id.is_empty() {
+                        self.names.insert(id.clone(), name.clone());
+                    }
+                    Item::Tool(Tool::call(name, &input, id))
                 }
-                Part::Result(result) => {
-                    turn.answer(result, &responses.next().unwrap_or_default());
+                Part::Result { mut name, text } => {
+                    let id = responses.next().unwrap_or_default();
+                    if name.is_empty() {
+                        name = self.names.get(&id).cloned().unwrap_or_default();
+                    }
+                    turn.answer(name, text, id);
                     continue;
                 }
                 Part::Image => Item::Image,
@@ -193,7 +235,7 @@ impl Turns {
 
 impl Turn {
     /// Gives a result to the call that it answers; without ids, to the first one that has none.
-    fn answer(&mut self, result: String, id: &str) {
+    fn answer(&mut self, name: String, result: String, id: String) {
         let open = self.items.iter_mut().filter_map(|item| match item {
             Item::Tool(tool) if tool.result.is_none() => Some(tool),
             _ => None,
@@ -201,7 +243,10 @@ impl Turn {
         let mut open = open.filter(|tool| id.is_empty() || tool.id == id);
         match open.next() {
             Some(tool) => tool.result = Some(result),
-            None => self.items.push(Item::Tool(Tool { result: Some(result), ..Tool::default() })),
+            None => {
+                let tool = Tool { name, called: false, result: Some(result), id, ..Tool::default() };
+                self.items.push(Item::Tool(tool));
+            }
         }
     }
 }
@@ -215,7 +260,12 @@ impl Tool {
             Err(_) => Value::String(input.to_owned()),
         };
         let files = files(&input);
-        Tool { name, input, result: None, files, id }
+        Tool { name, called: true, input, result: None, files, id }
+    }
+
+    /// The id of the call that a nameless result answers, if it has one.
+    pub fn unnamed(&self) -> Option<&str> {
+        (!self.called && self.name.is_empty() && !self.id.is_empty()).then_some(self.id.as_str())
     }
 
     /// The argument that tells most of it, else all of them.

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::{
@@ -126,14 +126,38 @@ fn turns(
         }
     }
     turns.extend(made.end());
+    name_results(opened, &way.ids[..common], &mut turns)?;
     Ok(turns)
+}
+
+/// Names results whose calls stand in the part that both have; for that it is read backwards, as far as needed.
+fn name_results(opened: &Opened, shared: &[IdIx], turns: &mut [Turn]) -> Result<()> {
+    let (t, source, dialect) = (&opened.snapshot.transcript, &opened.snapshot, opened.dialect);
+    let tools = turns.iter().flat_map(Turn::tools);
+    let mut open: HashSet<String> = tools.filter_map(|tool| tool.unnamed().map(str::to_owned)).collect();
+    let mut names = HashMap::new();
+    for &id in shared.iter().rev() {
+        if open.is_empty() {
+            break;
+        }
+        let Some(entry) = entry(t, source, dialect, id).map_err(Error::io("read", &opened.path))? else {
+            continue;
+        };
+        for (id, name) in entry.calls().filter(|(id, _)| open.remove(*id)) {
+            names.insert(id.to_owned(), name.to_owned());
+        }
+    }
+    turns.iter_mut().for_each(|turn| turn.name_results(&names));
+    Ok(())
 }
 
 /// Structure, and no word of the conversation.
 fn redacted(leaf_uuid: RecordId, mut side: Side) -> Branch {
     side.turns.iter_mut().for_each(Turn::redact);
-    let calls = side.tools.values().sum();
-    side.tools = if calls > 0 { [(String::new(), calls)].into() } else { Default::default() };
+    for tools in [&mut side.tools, &mut side.results_without_call] {
+        let count = tools.values().sum();
+        *tools = if count > 0 { [(String::new(), count)].into() } else { Default::default() };
+    }
     let file_count = Some(std::mem::take(&mut side.files).len());
     Branch { leaf_uuid, label: None, side, file_count }
 }
@@ -179,13 +203,18 @@ fn page(document: &Document, global: &Global, paint: Paint) -> String {
             said(&turn.prompt, ">", side, &mut place, &mut out, paint);
             said(&turn.items, " ", side, &mut place, &mut out, paint);
         }
-        let tools: Vec<String> = side
-            .tools
-            .iter()
-            .map(|(name, n)| format!("{} ({n})", if name.is_empty() { "tools" } else { name }))
-            .collect();
-        if !tools.is_empty() {
-            let _ = writeln!(out, "tools  {}", wrap(&clean(&tools.join(", ")), columns() - 7, "       "));
+        for (head, tools, nameless) in
+            [("tools ", &side.tools, "tools"), ("result", &side.results_without_call, "of tools")]
+        {
+            let name = |name: &str| if name.is_empty() { nameless.to_owned() } else { name.to_owned() };
+            let mut list: Vec<String> =
+                tools.iter().map(|(tool, n)| format!("{} ({n})", name(tool))).collect();
+            if let Some(last) = list.last_mut() {
+                if head == "result" {
+                    last.push_str(", called elsewhere");
+                }
+                let _ = writeln!(out, "{head} {}", wrap(&clean(&list.join(", ")), columns() - 7, "       "));
+            }
         }
         for file in &side.files {
             let by: Vec<&str> = file.tools.iter().map(String::as_str).collect();

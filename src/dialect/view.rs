@@ -28,8 +28,13 @@ pub enum Part {
         /// Its arguments as JSON, as they stand there; empty if there are none.
         input: String,
     },
-    /// What a tool gave back, as text where it is text, else as JSON.
-    Result(String),
+    /// A tool gave something back.
+    Result {
+        /// The tool; empty where the format does not name it here.
+        name: String,
+        /// What it gave back, as text where it is text, else as JSON.
+        text: String,
+    },
     /// A picture.
     Image,
     /// Anything else that is not text: a document, sound, bytes.
@@ -41,7 +46,9 @@ impl From<Decoded> for View {
     fn from(decoded: Decoded) -> View {
         let mut parts: Vec<Part> = decoded.texts.into_iter().map(Part::Text).collect();
         parts.extend(decoded.calls.iter().map(|_| Part::Call { name: String::new(), input: String::new() }));
-        parts.extend(decoded.responses.iter().map(|_| Part::Result(String::new())));
+        parts.extend(
+            decoded.responses.iter().map(|_| Part::Result { name: String::new(), text: String::new() }),
+        );
         let note = decoded.title.map(|title| format!("title: {title}"));
         View { timestamp: decoded.timestamp, parts, note }
     }

@@ -28,6 +28,9 @@ pub struct Side {
     pub turns: Vec<Turn>,
     /// Which tools were run, and how often each.
     pub tools: BTreeMap<String, u64>,
+    /// Of which tools there are results whose calls are not on this side, and how many of each.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub results_without_call: BTreeMap<String, u64>,
     /// Files that they name.
     pub files: Vec<Touched>,
     /// Texts, by their place among the texts of all turns, that the other branch has to the letter too, blanks aside.
@@ -65,7 +68,8 @@ fn side(turns: Vec<Turn>) -> Side {
     let mut side = Side { records: turns.iter().map(|t| t.records).sum(), ..Side::default() };
     let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for tool in turns.iter().flat_map(Turn::tools) {
-        *side.tools.entry(tool.name.clone()).or_default() += 1;
+        let count = if tool.called { &mut side.tools } else { &mut side.results_without_call };
+        *count.entry(tool.name.clone()).or_default() += 1;
         for path in &tool.files {
             files.entry(path.clone()).or_default().insert(tool.name.clone());
         }

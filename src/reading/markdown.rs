@@ -75,7 +75,8 @@ fn items(items: &[Item], out: &mut String) {
 /// A tool, the argument that tells most, and how its result begins.
 fn tool_lines(tool: &Tool) -> String {
     let name = if tool.name.is_empty() { "a tool" } else { &tool.name };
-    let mut out = format!("{} {}", line(name, 80), line(&tool.telling(), WIDE));
+    let told = if tool.called { line(&tool.telling(), WIDE) } else { "(the call is not here)".to_owned() };
+    let mut out = format!("{} {told}", line(name, 80));
     out.truncate(out.trim_end().len());
     out.push('\n');
     let Some(result) = &tool.result else { return out + "  (no result)\n" };

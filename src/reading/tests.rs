@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::{compare::compare, markdown::text_of, *};
@@ -28,6 +30,10 @@ fn turns(entries: Vec<Entry>) -> Vec<Turn> {
     turns
 }
 
+fn result(name: &str, text: &str) -> Part {
+    Part::Result { name: name.into(), text: text.into() }
+}
+
 fn two_calls() -> Vec<Entry> {
     vec![
         entry("u", RecordKind::User, vec![text("go"), Part::Image], &[], &[]),
@@ -42,15 +48,9 @@ fn two_calls() -> Vec<Entry> {
             &["1", "2"],
             &[],
         ),
-        entry(
-            "r",
-            RecordKind::ToolResult,
-            vec![Part::Result("two".into()), Part::Result("one".into())],
-            &[],
-            &["2", "1"],
-        ),
+        entry("r", RecordKind::ToolResult, vec![result("", "two"), result("", "one")], &[], &["2", "1"]),
         entry("v", RecordKind::User, vec![text("on")], &[], &[]),
-        entry("s", RecordKind::ToolResult, vec![Part::Result("lost".into())], &[], &["9"]),
+        entry("s", RecordKind::ToolResult, vec![result("", "lost")], &[], &["9"]),
     ]
 }
 
@@ -67,6 +67,25 @@ fn results_go_to_their_calls_and_prompts_begin_turns() {
     );
     let lost: Vec<_> = turns[1].tools().map(|t| (t.name.as_str(), t.result.as_deref())).collect();
     assert_eq!(lost, [("", Some("lost"))]);
+}
+
+/// The format's own word goes before what an earlier turn called; neither makes a run of it.
+#[test]
+fn a_result_whose_call_is_elsewhere_has_a_name_and_is_no_run() {
+    let late = |parts, answers: &[&str]| entry("late", RecordKind::ToolResult, parts, &[], answers);
+    let mut entries = two_calls();
+    entries.push(late(vec![result("Own", "a"), result("", "b"), result("", "c")], &["1", "2", "never"]));
+    let turns = turns(entries);
+    let told: Vec<_> = turns[1].tools().map(|t| (t.name.as_str(), t.called, t.unnamed())).collect();
+    assert_eq!(
+        told,
+        [("", false, Some("9")), ("Own", false, None), ("Many", false, None), ("", false, Some("never"))]
+    );
+    let [side, _] = compare(turns, Vec::new());
+    let count =
+        |tools: &BTreeMap<String, u64>| tools.iter().map(|(n, c)| format!("{n} {c}")).collect::<Vec<_>>();
+    assert_eq!(count(&side.tools), ["Many 1", "Read 1"]);
+    assert_eq!(count(&side.results_without_call), [" 2", "Many 1", "Own 1"]);
 }
 
 #[test]
@@ -147,7 +166,7 @@ fn a_turn_reads_well() {
     entries[2] = entry(
         "r",
         RecordKind::ToolResult,
-        vec![Part::Result("```\n# not a heading\n1\n2\n3\n4\n5\n6\n".into())],
+        vec![result("", "```\n# not a heading\n1\n2\n3\n4\n5\n6\n")],
         &[],
         &["1"],
     );

@@ -27,6 +27,48 @@ fn result(id: &str, output: &str) -> Value {
     json!([{"functionResponse": {"id": id, "name": "t", "response": {"output": output}}}])
 }
 
+/// A branch that begins with a result. Its call stands in what both have, or nowhere.
+#[test]
+fn a_result_whose_call_is_elsewhere_is_named_and_is_no_run() {
+    let env = TestEnv::new();
+    let late = |call: &str, name: Value| {
+        let answer = json!([{"functionResponse": {"id": "c9", "name": name, "response": {"output": "o"}}}]);
+        let all = [
+            record("root-q", "", "user", text("begin")),
+            record("root-a", "root-q", "assistant", self::call(call, "glob", json!({"path": "x"}))),
+            record("late-res", "root-a", "tool_result", answer),
+            record("other-q", "root-a", "user", text("other")),
+        ];
+        env.write("late.jsonl", all.concat())
+    };
+    for (call, name, expected) in
+        [("c1", json!("read_file"), "read_file"), ("c9", json!(7), "glob"), ("c1", json!(null), "")]
+    {
+        let path = late(call, name);
+        let diff = env.run(&["diff", &path, "late-res", "other-q", "--json"]).code(0).json();
+        let side = &diff["branches"][0];
+        assert_eq!((&side["tools"], &side["resultsWithoutCall"]), (&json!({}), &json!({expected: 1})));
+        assert_eq!(diff["branches"][1].get("resultsWithoutCall"), None);
+        let tool = &side["turns"][0]["items"][0];
+        assert_eq!(
+            (&tool["name"], &tool["called"], &tool["result"]),
+            (&json!(expected), &json!(false), &json!("o"))
+        );
+        let page = env.run(&["diff", &path, "late-res", "other-q"]).code(0).stdout;
+        let named = if expected.is_empty() { "of tools" } else { expected };
+        assert!(page.contains(&format!("result {named} (1), called elsewhere")), "{page}");
+        let hidden = env.run(&["diff", &path, "late-res", "other-q", "--redact"]).code(0).stdout;
+        assert!(hidden.contains("result of tools (1), called elsewhere"), "{hidden}");
+        let export = env.run(&["export", &path, "late-res", "--format", "json"]).code(0).json();
+        let items = export["turns"][0]["items"].as_array().unwrap().clone();
+        let names: Vec<_> = items.iter().map(|item| item["name"].as_str().unwrap()).collect();
+        match call {
+            "c9" => assert_eq!((names, &items[0]["result"]), (vec!["glob"], &json!("o"))),
+            _ => assert_eq!(names, ["glob", expected]),
+        }
+    }
+}
+
 /// Two branches that edit the same file in two ways, and an island.
 fn session() -> String {
     [

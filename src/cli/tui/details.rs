@@ -127,7 +127,7 @@ fn one(doc: &Doc, shown: Shown, room: &mut usize, out: &mut Vec<Line>) {
             Part::Call { name, input } => {
                 lines(&pretty(input), &format!("-> {name} "), Line::Aside, room, out);
             }
-            Part::Result(text) => lines(text, "<- ", Line::Aside, room, out),
+            Part::Result { text, .. } => lines(text, "<- ", Line::Aside, room, out),
             Part::Image => out.push(Line::Aside("[image]".to_owned())),
             Part::Binary => out.push(Line::Aside("[binary content]".to_owned())),
         }

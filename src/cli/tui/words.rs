@@ -136,7 +136,7 @@ fn record_text(doc: &Doc, kind: RecordKind, view: &View) -> (Role, String) {
         }
         RecordKind::ToolResult => {
             let result = view.parts.iter().find_map(|p| match p {
-                Part::Result(text) => Some(text.as_str()),
+                Part::Result { text, .. } => Some(text.as_str()),
                 _ => None,
             });
             let text = beginning(result.unwrap_or_default());
@@ -277,7 +277,7 @@ fn said(view: &View) -> String {
             Part::Text(text) => beginning(text),
             Part::Image => "[image]",
             Part::Binary => "[binary content]",
-            Part::Thought(_) | Part::Call { .. } | Part::Result(_) => continue,
+            Part::Thought(_) | Part::Call { .. } | Part::Result { .. } => continue,
         };
         if !out.is_empty() {
             out.push(' ');

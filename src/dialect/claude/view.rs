@@ -138,7 +138,7 @@ fn result(inner: &[u8], parts: &mut Vec<Part>) -> Result {
         })?,
         _ => texts.extend(cursor.field()?.text().map(|t| t.into_owned())),
     }
-    parts.push(Part::Result(texts.join("\n")));
+    parts.push(Part::Result { name: String::new(), text: texts.join("\n") });
     parts.append(&mut others);
     Ok(())
 }
@@ -157,9 +157,9 @@ mod tests {
             Part::Text("look".into()),
             Part::Thought("hm".into()),
             Part::Call { name: "Bash".into(), input: r#"{"command":"ls"}"#.into() },
-            Part::Result("a\nb".into()),
+            Part::Result { name: String::new(), text: "a\nb".into() },
             Part::Image,
-            Part::Result("c".into()),
+            Part::Result { name: String::new(), text: "c".into() },
             Part::Image,
             Part::Binary,
         ];

@@ -83,24 +83,25 @@ fn call(value: &mut Cursor<'_>) -> Result<Part> {
 
 /// The `output` or `error` of a response, else all of it.
 fn response(value: &mut Cursor<'_>) -> Result<Part> {
-    let mut whole: &[u8] = b"";
+    let (mut whole, mut name): (&[u8], _) = (b"", String::new());
     if value.peek() != Some(b'{') {
         value.skip()?;
-        return Ok(Part::Result(String::new()));
+        return Ok(Part::Result { name, text: String::new() });
     }
     value.members(&mut |key, value| {
-        let member = value.skip()?;
-        if key.is("response") {
-            whole = member;
+        match key.text().as_ref() {
+            "name" => name = value.field()?.text().unwrap_or_default().into_owned(),
+            "response" => whole = value.skip()?,
+            _ => drop(value.skip()?),
         }
         Ok(())
     })?;
-    for name in ["output", "error"] {
-        if let Some(text) = member_of(&mut Cursor::new(whole), name).ok().and_then(Field::text) {
-            return Ok(Part::Result(text.into_owned()));
+    for member in ["output", "error"] {
+        if let Some(text) = member_of(&mut Cursor::new(whole), member).ok().and_then(Field::text) {
+            return Ok(Part::Result { name, text: text.into_owned() });
         }
     }
-    Ok(Part::Result(String::from_utf8_lossy(whole).into_owned()))
+    Ok(Part::Result { name, text: String::from_utf8_lossy(whole).into_owned() })
 }
 
 #[cfg(test)]
@@ -111,15 +112,15 @@ mod tests {
     fn parts_in_order() {
         let bytes = br#"{"type":"assistant","subtype":"x","timestamp":"T","message":{"parts":[{"text":"hm","thought":true},
             {"text":"look"},{"functionCall":{"id":"c","name":"shell","args":{"command":"ls"}}},
-            {"functionResponse":{"id":"c","response":{"output":"a\nb"}}},{"functionResponse":{"response":{"x":1}}},
+            {"functionResponse":{"id":"c","name":"shell","response":{"output":"a\nb"}}},{"functionResponse":{"response":{"x":1}}},
             {"inlineData":{"mimeType":"image/png","data":"AA=="}},{"fileData":{"mimeType":"audio/wav"}},{"functionCall":3}]}}"#;
         let view = view(bytes);
         let expected = vec![
             Part::Thought("hm".into()),
             Part::Text("look".into()),
             Part::Call { name: "shell".into(), input: r#"{"command":"ls"}"#.into() },
-            Part::Result("a\nb".into()),
-            Part::Result(r#"{"x":1}"#.into()),
+            Part::Result { name: "shell".into(), text: "a\nb".into() },
+            Part::Result { name: String::new(), text: r#"{"x":1}"#.into() },
             Part::Image,
             Part::Binary,
             Part::Call { name: String::new(), input: String::new() },

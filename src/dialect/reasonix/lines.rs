@@ -61,7 +61,7 @@ impl Dialect for Reasonix {
         let Ok(line) = serde_json::from_slice::<Line>(bytes) else { return View::default() };
         let mut parts = Vec::new();
         parts.extend(line.text.map(|text| match line.kind {
-            Some(Kind::Tool) => Part::Result(text),
+            Some(Kind::Tool) => Part::Result { name: String::new(), text },
             _ => Part::Text(text),
         }));
         let mut tools = line.tools.into_iter();
