@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{
     args::{DiffArgs, Global},
     export::lost,
-    leaf::Names,
+    leaf::{Names, or_missing},
     output::{self, Paint},
     session::{self, Digest, Opened},
     text::{clean, counted, wrap},
@@ -55,6 +55,11 @@ struct Branch {
 /// Compares two branches.
 pub fn run(global: &Global, args: &DiffArgs) -> Result<ExitCode> {
     let (session, names) = args.words.split_at(args.words.len() - 2);
+    two(global, session, names)
+        .map_err(|e| or_missing(e, session, names, "the second leaf", ["offshoot diff", "LEAF LEAF"]))
+}
+
+fn two(global: &Global, session: &[String], names: &[String]) -> Result<ExitCode> {
     let opened = session::open(global, session.first().map(String::as_str), Digest::Skip)?;
     let t = &opened.snapshot.transcript;
     let tree = Tree::new(t);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     args::{ExportArgs, ExportFormat, Global},
-    leaf::Names,
+    leaf::{Names, or_missing},
     output,
     session::{self, Digest, Opened},
 };
@@ -41,7 +41,12 @@ struct Head {
 
 /// Prints the branch.
 pub fn run(global: &Global, args: &ExportArgs) -> Result<ExitCode> {
-    let (name, session) = args.words.split_last().expect("BUG: at least one word is required");
+    let (session, name) = args.words.split_at(args.words.len() - 1);
+    branch(global, args, session, &name[0])
+        .map_err(|e| or_missing(e, session, name, "a leaf", ["offshoot export", "LEAF"]))
+}
+
+fn branch(global: &Global, args: &ExportArgs, session: &[String], name: &str) -> Result<ExitCode> {
     let opened = session::open(global, session.first().map(String::as_str), Digest::Skip)?;
     let t = &opened.snapshot.transcript;
     let known = Names::of(global, &opened)?;

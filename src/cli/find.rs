@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     args::{FindArgs, Global},
+    leaf::or_missing,
     output::{self, Paint},
     session::{self, Digest},
     text::{fit, wrap},
@@ -57,7 +58,9 @@ pub fn run(global: &Global, args: &FindArgs) -> Result<ExitCode> {
     if needle.0.is_empty() {
         return Err(Refusal::new(Code::Usage, "there is no text to look for").into());
     }
-    let opened = session::open(global, session.first().map(String::as_str), Digest::Skip)?;
+    let opened = session::open(global, session.first().map(String::as_str), Digest::Skip).map_err(|e| {
+        or_missing(e, session, std::slice::from_ref(text), "the text", ["offshoot find", "TEXT"])
+    })?;
     let t = &opened.snapshot.transcript;
     let tree = Tree::new(t);
     let mut matches = Vec::new();

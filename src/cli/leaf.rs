@@ -1,16 +1,36 @@
 //! `LEAF`: a leaf by its id, by a prefix of it, or by the name that a person gave it.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::{args::Global, host, session::Opened};
 use crate::{
     record::RecordId,
-    refusal::{Code, Refusal, Result},
+    refusal::{Code, Error, Refusal, Result},
     resume::session_key,
     store::labels,
     topology::{Tree, grown_from, resolve_leaf},
     transcript::IdIx,
 };
+
+/// Where a call without a session failed because its first word was meant for one, says what is missing instead. `usage`
+/// is the call as it should be, behind the session.
+pub fn or_missing(error: Error, session: &[String], words: &[String], what: &str, usage: [&str; 2]) -> Error {
+    let unresolved = matches!(
+        error.refusal(),
+        Some(Code::SessionUnknown | Code::SessionAmbiguous | Code::LeafUnknown | Code::AgentUnknown)
+    );
+    match words.first() {
+        Some(word) if unresolved && session.is_empty() && Path::new(word).exists() => {
+            let [before, behind] = usage;
+            Refusal::new(Code::Usage, format!("{what} is missing: `{word}` is where a session lies"))
+                .hint(format!("`{before} {word} {behind}`; `offshoot inspect {word}` shows the leaves"))
+                .into()
+        }
+        _ => error,
+    }
+}
 
 /// Leaves of one session, with their names.
 pub struct Names {

@@ -69,6 +69,26 @@ fn a_result_whose_call_is_elsewhere_is_named_and_is_no_run() {
     }
 }
 
+#[test]
+fn a_session_alone_lacks_a_leaf() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", session());
+    for (args, missing) in [
+        (&["export", &path][..], "a leaf is missing"),
+        (&["diff", &path, "left-a"], "the second leaf is missing"),
+        (&["find", &path], "the text is missing"),
+    ] {
+        let refused = env.run(&[args, &["--json"]].concat()).code(2).json();
+        let refusal = &refused["refusal"];
+        assert_eq!(refusal["code"], "usage", "{refused}");
+        assert!(refusal["message"].as_str().unwrap().starts_with(missing), "{refused}");
+        assert!(refusal["hint"].as_str().unwrap().contains(&path), "{refused}");
+    }
+    // A word that is no place of a session stays what it is.
+    let refused = env.run(&["export", "nowhere", "--json"]).code(3).json();
+    assert_eq!(refused["refusal"]["code"], "session-unknown");
+}
+
 /// Two branches that edit the same file in two ways, and an island.
 fn session() -> String {
     [
