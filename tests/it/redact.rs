@@ -134,6 +134,121 @@ fn random_transcripts_of_both_agents_keep_their_structure_spoilt_or_not() {
     });
 }
 
+/// Words that stand in texts and in what tools were given, as JSON within a text, too, and as names of members.
+const SECRETS: [&str; 5] = ["geheimwort", "passwort", "zauberwort", "kennwort", "schlagwort"];
+
+fn with_secrets(agent: Agent, uuid: &str, parent: Value) -> String {
+    let text = r#"geheimwort passwort "zauberwort": "kennwort", {"uuid":"schlagwort","type":"user"}"#;
+    let args = json!({"path": text, "schlagwort": 1, "type": "passwort", "uuid": "kennwort", "content": ["geheimwort"]});
+    let record = match agent {
+        Agent::Claude => json!({"parentUuid": parent, "isSidechain": false, "type": "user", "uuid": uuid,
+            "timestamp": "2026-11-30T10:00:00.000Z", "sessionId": SESSION, "version": "2.1.332", "cwd": "/geheimwort",
+            "zauberwort": "two passwort", "message": {"role": "user", "content": [{"type": "text", "text": text},
+                {"type": "tool_use", "id": "t1", "name": "Read", "input": args}]}}),
+        _ => json!({"uuid": uuid, "parentUuid": parent, "sessionId": SESSION, "type": "assistant",
+            "timestamp": "2026-11-30T10:00:00.000Z", "provenance": "assistant_output", "cwd": "/geheimwort",
+            "version": "0.24.4", "zauberwort": ["kennwort"], "message": {"role": "model", "parts": [{"text": text},
+                {"functionCall": {"id": "c1", "name": "read_file", "args": args}}]}}),
+    };
+    record.to_string()
+}
+
+/// A redacted line without what stands as an id, which is kept whatever it is.
+fn without_ids(line: &str) -> String {
+    let mut line = line.to_owned();
+    for name in ["uuid", "parentUuid", "sessionId", "id"] {
+        let key = format!("\"{name}\":\"");
+        let mut at = 0;
+        while let Some(found) = line[at..].find(&key) {
+            at += found + key.len();
+            let bytes = line.as_bytes();
+            let end =
+                (at..line.len()).find(|&i| bytes[i] == b'"' && bytes[i - 1] != b'\\').unwrap_or(line.len());
+            line.replace_range(at..end, "");
+        }
+    }
+    line
+}
+
+/// No word is left in a line that is not JSON; the whole file shows the trouble that it showed.
+#[track_caller]
+fn no_secret(file: &str, agent: Agent) {
+    same(file.as_bytes(), agent, file);
+    let out = String::from_utf8(redacted(file.as_bytes(), dialect::of(agent))).unwrap();
+    for (line, original) in out.split('\n').zip(file.split('\n')) {
+        let malformed = serde_json::from_str::<Value>(original).is_err();
+        let bare = without_ids(line);
+        let found = SECRETS.iter().find(|word| bare.contains(**word));
+        assert!(!malformed || found.is_none(), "{agent:?} {found:?}: {line}\nof {original}");
+    }
+}
+
+#[test]
+fn no_word_is_left_in_a_line_that_is_spoilt_wherever_it_may_be() {
+    for agent in [Agent::Claude, Agent::Qwen] {
+        let base = with_secrets(agent, "u1", Value::Null);
+        let line = with_secrets(agent, "u2", json!("u1"));
+        let places = || (0..line.len()).filter(|&at| line.is_char_boundary(at));
+        let cut = |from: usize, to: usize| format!("{}{}", &line[..from], line.get(to..).unwrap_or_default());
+        let mut families = vec![
+            places().map(|at| line[..at].to_owned()).collect::<Vec<_>>(),
+            places().map(|at| line[at..].to_owned()).collect(),
+            places().map(|at| format!("{}{line}", &line[..at])).collect(),
+        ];
+        families.extend([1, 8, 40, 90].map(|n| places().map(|at| cut(at, at + n)).collect()));
+        for byte in ["\"", "\\", "{", "}", ",", ":", "[", "]", "x", "\0", "\\u00", " \" ", "\r"] {
+            families.push(places().map(|at| format!("{}{byte}{}", &line[..at], &line[at..])).collect());
+        }
+        // Every third place of each: places that tell take more than one byte, and so do the families.
+        for (n, family) in families.iter().enumerate() {
+            let some: Vec<&str> = family.iter().skip(n % 3).step_by(3).map(String::as_str).collect();
+            no_secret(&format!("{base}\n{}\n", some.join("\n")), agent);
+        }
+    }
+}
+
+#[test]
+fn no_word_is_left_in_lines_that_are_spoilt_at_random() {
+    for_seeds(600, |rng| {
+        for agent in [Agent::Claude, Agent::Qwen] {
+            let mut line = with_secrets(agent, "u2", json!("u1"));
+            for _ in 0..=rng.below(4) {
+                let (a, b) = (rng.below(line.len() + 1), rng.below(line.len() + 1));
+                match rng.below(4) {
+                    0 => line.replace_range(a.min(b)..a.max(b), ""),
+                    1 => {
+                        let again = line[a.min(b)..a.max(b)].to_owned();
+                        line.insert_str(a, &again);
+                    }
+                    2 => line.insert_str(
+                        a,
+                        rng.pick::<&str>(&["\"", "\\", "{", "}", "\"}", ":", "[", "]", ",", "}{", "\r"]),
+                    ),
+                    _ => line.truncate(a),
+                }
+            }
+            let end = *rng.pick(&["", "\n"]);
+            no_secret(&format!("{}\n{line}{end}", with_secrets(agent, "u1", Value::Null)), agent);
+        }
+    });
+}
+
+#[test]
+fn what_is_damaged_in_any_legal_way_is_redacted() {
+    let env = TestEnv::new();
+    for agent in ["claude", "qwen"] {
+        let whole =
+            with_secrets(if agent == "qwen" { Agent::Qwen } else { Agent::Claude }, "u1", Value::Null);
+        for (n, tail) in
+            ["\"}}}]}}\n", "{\"\":1", "{\"\":1}\n", "\"seven  \u{3000}\n"].into_iter().enumerate()
+        {
+            let path = env.write(&format!("{agent}-{n}.jsonl"), format!("{whole}\n{tail}"));
+            let ran = env.run(&["redact", "--agent", agent, &path]).code(0);
+            assert_eq!(ran.stdout.len(), whole.len() + 1 + tail.len(), "of {tail:?}");
+        }
+    }
+}
+
 /// Stands in every place that holds something of the conversation or says where it took place.
 const MARK: &str = "Zebra";
 

@@ -115,7 +115,7 @@ impl Dialect for Claude {
     }
 
     fn redactor(&self) -> Option<Redactor> {
-        Some(Redactor::new(false).keeping(content::ECHOES, &[content::FILLER]))
+        Some(Redactor::new(false, read::known).keeping(content::ECHOES, &[content::FILLER]))
     }
 
     fn check_seed(

@@ -14,6 +14,7 @@ use crate::{
         cut::BOM,
         json::{Cursor, Field, JsonError},
         read::{self, Limits, Marks, Outcome, Rules, skipped, span},
+        redact::Known,
     },
     record::RecordKind,
     transcript::{
@@ -74,6 +75,17 @@ fn first<'a>(cursor: &mut Cursor<'a>, byte: u8) -> Result<First<'a>, JsonError> 
         return head::object(cursor).map(First::Object);
     }
     Ok(if cursor.skip()? == b"null" { First::Null } else { First::NoObject })
+}
+
+/// What the redacted form of a line keeps: the object that counts, unless it is a fragment that the client passes over.
+pub(super) fn known(line: &[u8], begins_file: bool) -> Vec<Known> {
+    let Line { from, end, first, more } = Lines::parse(line, u64::from(!begins_file), ());
+    let counts = match first {
+        Some(First::Object(Object::Skipped(_))) => !more,
+        Some(First::Object(_)) => true,
+        _ => false,
+    };
+    counts.then_some(Known { range: from..end, alone: !more }).into_iter().collect()
 }
 
 impl Rules for Lines {

@@ -119,7 +119,7 @@ impl<'a> RawStr<'a> {
 }
 
 /// Decodes the escape at the start of `s` (validated before) and says how many bytes it takes.
-fn unescape(s: &[u8]) -> (char, usize) {
+pub(in crate::dialect) fn unescape(s: &[u8]) -> (char, usize) {
     let simple = |c| (c, 2);
     match s.get(1) {
         Some(b'b') => simple('\u{8}'),

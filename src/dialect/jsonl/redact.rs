@@ -1,25 +1,38 @@
 //! A transcript without a word of its conversation: line by line, in the same number of bytes, so that everything that
 //! depends on structure, size or position stays as it is.
 //!
-//! Nothing is kept but what is on a list ([`keys`]): a value that nobody named is filled, with everything below it. A
-//! line is not parsed for that but cut into tokens, which works for lines that are malformed, torn or glued as well; a
-//! quote, a brace or a byte that makes the line malformed keeps its place.
+//! Nothing is kept but what is on a list ([`keys`]), and only where it is sure to stand in its place: in an object that
+//! the client reads ([`known`]). The dialect says which those are. All else (what is malformed, torn, or a fragment that
+//! is no record) is cut into tokens and filled ([`unknown`]); a quote, a brace or a byte that makes a line malformed
+//! keeps its place there.
+
+use std::ops::Range;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hashbrown::HashMap;
 
 use self::{
     keys::{Rule, Rules},
-    words::Fill,
+    names::Names,
+    words::{Fill, blanks_end},
 };
 use super::{
-    json::{Cursor, Field},
+    json::{self, unescape},
     lines,
-    scan::any_string_end,
 };
 
 mod keys;
+mod known;
+mod names;
+mod unknown;
 mod words;
+
+/// An object of a line that the client takes for what it says that it is.
+pub(in crate::dialect) struct Known {
+    /// Its bytes in the line, which are valid JSON.
+    pub range: Range<usize>,
+    /// Whether nothing else stands in the line. Where something does, an object may be what was left of two.
+    pub alone: bool,
+}
 
 /// Redacts one transcript. What must be told apart stays apart: equal names get equal stand-ins.
 #[derive(Debug)]
@@ -30,6 +43,8 @@ pub struct Redactor {
     nested: Rules,
     /// Whether a carriage return ends a line for the client.
     ends_at_cr: bool,
+    /// What the client gets out of a line, in order; for the first line of a file `true`.
+    objects: fn(&[u8], bool) -> Vec<Known>,
     /// How texts begin that mean something to the rules, and are kept so far.
     openings: &'static [&'static str],
     /// Texts of the client's own that are kept.
@@ -37,30 +52,34 @@ pub struct Redactor {
     /// What stands for digests of what is redacted itself.
     digests: Vec<(String, String)>,
     names: Names,
+    /// Whether a line was given already.
+    begun: bool,
 }
 
 impl Redactor {
-    /// For a client that ends a line at each carriage return, or not.
-    pub(in crate::dialect) fn new(ends_at_cr: bool) -> Self {
+    /// For a client that ends a line at each carriage return, or not, and takes these objects from a line.
+    pub(in crate::dialect) fn new(ends_at_cr: bool, objects: fn(&[u8], bool) -> Vec<Known>) -> Self {
         Redactor {
             rules: keys::rule,
             nested: keys::rule,
             ends_at_cr,
+            objects,
             openings: &[],
             own: &[],
             digests: Vec::new(),
             names: Names::default(),
+            begun: false,
         }
     }
 
-    /// For the records of Reasonix, whose payloads are JSON in base64.
+    /// For the records of Reasonix, which are given one by one, with payloads that are JSON in base64.
     pub(in crate::dialect) fn of_reasonix() -> Self {
         Redactor {
             rules: keys::reasonix_record,
             nested: keys::reasonix_payload,
             // By this word the client says that it went back.
             own: &["rewind"],
-            ..Redactor::new(false)
+            ..Redactor::new(false, |_, _| Vec::new())
         }
     }
 
@@ -73,7 +92,7 @@ impl Redactor {
         Redactor { openings, own, ..self }
     }
 
-    /// Appends the redacted form of a line (with its line feed or without) to `out`.
+    /// Appends the redacted form of a line (with its line feed or without) to `out`. Lines come in the order of the file.
     pub fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
         if !self.ends_at_cr {
             return self.piece(line, out);
@@ -84,10 +103,19 @@ impl Redactor {
     /// The redacted form of a record, with other digests for those that are named in it.
     pub(in crate::dialect) fn record(&mut self, json: &[u8], digests: &[(&str, &str)]) -> Vec<u8> {
         self.digests = digests.iter().map(|&(old, new)| (old.to_owned(), new.to_owned())).collect();
-        let mut out = Vec::with_capacity(json.len());
-        self.piece(json, &mut out);
+        let redacted = self.document(json, self.rules);
         self.digests.clear();
-        out
+        redacted
+    }
+
+    /// The redacted form of a payload that does not stand in a record.
+    pub(in crate::dialect) fn payload(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.document(bytes, self.nested)
+    }
+
+    /// The redacted form of the index of such a payload.
+    pub(in crate::dialect) fn index(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.document(bytes, keys::reasonix_index)
     }
 
     /// What stands for a name.
@@ -102,34 +130,30 @@ impl Redactor {
         if text.is_empty() || keys::is_token(text) { text.to_owned() } else { self.name(text) }
     }
 
-    /// The redacted form of a payload that does not stand in a record.
-    pub(in crate::dialect) fn payload(&mut self, bytes: &[u8]) -> Vec<u8> {
+    /// Bytes that are one object, or of which nobody knows what they are.
+    fn document(&mut self, bytes: &[u8], rules: Rules) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        self.lex(bytes, self.nested, &mut out);
-        out
-    }
-
-    /// The redacted form of the index of such a payload.
-    pub(in crate::dialect) fn index(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(bytes.len());
-        self.lex(bytes, keys::reasonix_index, &mut out);
+        if bytes.trim_ascii_start().starts_with(b"{") && json::check(bytes).is_ok() {
+            known::object(self, rules, bytes, true, &mut out);
+        } else {
+            unknown::fill(bytes, rules, &mut out);
+        }
         out
     }
 
     fn piece(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        self.lex(piece, self.rules, out);
-    }
-
-    fn lex(&mut self, bytes: &[u8], rules: Rules, out: &mut Vec<u8>) {
-        let mut lexer = Lexer { redactor: self, rules, bytes, at: 0, stack: Vec::new() };
-        while lexer.at < bytes.len() {
-            lexer.token(out);
+        let first = !std::mem::replace(&mut self.begun, true);
+        let mut at = 0;
+        for Known { range, alone } in (self.objects)(piece, first) {
+            unknown::fill(&piece[at..range.start], self.rules, out);
+            at = range.end;
+            known::object(self, self.rules, &piece[range], alone, out);
         }
+        unknown::fill(&piece[at..], self.rules, out);
     }
 
     /// What stands for the content of a string.
-    fn string(&mut self, raw: &[u8], text: Option<&str>, rule: Rule, out: &mut Vec<u8>) {
-        let Some(text) = text else { return Fill::default().string(raw, out) };
+    fn string(&mut self, raw: &[u8], text: &str, rule: Rule, out: &mut Vec<u8>) {
         // A separator that may end a line stays where it is, so that such a name has no stand-in.
         let rule = if lines::holds_separator(raw) && rule != Rule::Id { Rule::Text } else { rule };
         let blank = |c: char| lines::is_js_space(c) || c.is_whitespace();
@@ -148,7 +172,12 @@ impl Redactor {
             Rule::Call | Rule::Tool | Rule::Name | Rule::Digest => {
                 self.names.stand_in(text, raw.len(), out);
             }
-            Rule::Token | Rule::Enter | Rule::Text => self.text(raw, text, out),
+            Rule::Token | Rule::Enter | Rule::Text if self.own.contains(&text) => out.extend_from_slice(raw),
+            Rule::Token | Rule::Enter | Rule::Text => {
+                let kept = opening_end(raw, self.openings).unwrap_or_default();
+                out.extend_from_slice(&raw[..kept]);
+                Fill::default().string(&raw[kept..], out);
+            }
         }
     }
 
@@ -164,205 +193,47 @@ impl Redactor {
             out[start] = b'!';
         }
     }
-
-    fn text(&self, raw: &[u8], text: &str, out: &mut Vec<u8>) {
-        if self.own.contains(&text) {
-            return out.extend_from_slice(raw);
-        }
-        let trimmed = text.trim_start_matches(lines::is_js_space);
-        let opening = self.openings.iter().find(|opening| trimmed.starts_with(**opening));
-        // One that is spelled with escapes is decoded: the opening must be there, the length may differ then.
-        let kept = opening.and_then(|opening| {
-            let at = memchr::memmem::find(raw, opening.as_bytes())?;
-            Some(at + opening.len())
-        });
-        match (opening, kept) {
-            (Some(_), Some(kept)) => {
-                out.extend_from_slice(&raw[..kept]);
-                Fill::default().string(&raw[kept..], out);
-            }
-            (Some(opening), None) => out.extend_from_slice(opening.as_bytes()),
-            _ => Fill::default().string(raw, out),
-        }
-    }
 }
 
-/// What stands for names: as long as the name, and another one for each.
-#[derive(Debug, Default)]
-struct Names {
-    given: HashMap<String, String>,
-    /// How many there are of each length.
-    count: HashMap<usize, usize>,
-}
-
-impl Names {
-    fn stand_in(&mut self, text: &str, len: usize, out: &mut Vec<u8>) {
-        if !self.given.contains_key(text) {
-            let count = self.count.entry(len).or_default();
-            *count += 1;
-            let number = count.to_string();
-            let root = if text.starts_with('/') && len > number.len() { "/" } else { "" };
-            let fill = "x".repeat(len.saturating_sub(root.len() + number.len()));
-            self.given.insert(text.to_owned(), format!("{root}{fill}{number}"));
-        }
-        out.extend_from_slice(self.given[text].as_bytes());
-    }
-}
-
-/// What is open around a token.
-struct Frame {
-    object: bool,
-    /// Whether its members are looked up in the list; else all of it is filled.
-    known: bool,
-    /// Whether it is the record itself.
-    top: bool,
-    /// The rule of the member that comes next, or of the elements.
-    rule: Rule,
-    next: Next,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
-    Key,
-    Colon,
-    Value,
-    Comma,
-}
-
-struct Lexer<'a, 'r> {
-    redactor: &'r mut Redactor,
-    rules: Rules,
-    bytes: &'a [u8],
-    at: usize,
-    stack: Vec<Frame>,
-}
-
-impl Lexer<'_, '_> {
-    fn token(&mut self, out: &mut Vec<u8>) {
-        let byte = self.bytes[self.at];
-        match byte {
-            b'"' => return self.string(out),
-            b'{' | b'[' => self.open(byte == b'{'),
-            // Braces are counted by the client's salvage as well, brackets are not.
-            b'}' => {
-                if let Some(at) = self.stack.iter().rposition(|frame| frame.object) {
-                    self.stack.truncate(at);
-                    self.value_ends();
-                }
-            }
-            b']' => {
-                if self.stack.last().is_some_and(|frame| !frame.object) {
-                    self.stack.pop();
-                    self.value_ends();
-                }
-            }
-            b',' => self.expect(Next::Key),
-            b':' => self.expect(Next::Value),
-            _ => return self.word(out),
-        }
-        out.push(byte);
-        self.at += 1;
-    }
-
-    fn expect(&mut self, next: Next) {
-        if let Some(frame) = self.stack.last_mut().filter(|frame| frame.object) {
-            frame.next = next;
-        }
-    }
-
-    fn value_ends(&mut self) {
-        self.expect(Next::Comma);
-    }
-
-    /// The rule of a value that stands here; none where none is expected, or in what is filled as a whole.
-    fn rule_here(&self) -> Option<Rule> {
-        let frame = self.stack.last().filter(|frame| frame.known)?;
-        (!frame.object || frame.next == Next::Value).then_some(frame.rule)
-    }
-
-    fn open(&mut self, object: bool) {
-        // The salvage of a malformed line takes an object within brackets for a record.
-        let top = !self.stack.iter().any(|frame| frame.object);
-        let rule = self.rule_here();
-        let known = match rule {
-            _ if top => object,
-            Some(Rule::Enter) => true,
-            // A list of ids or of names.
-            Some(Rule::Id | Rule::Call | Rule::Name) => !object,
-            _ => false,
+/// The offset behind one of `openings`, if a valid string begins with it, white space aside, however it is spelled.
+fn opening_end(raw: &[u8], openings: &[&str]) -> Option<usize> {
+    let text = raw.utf8_chunks().next()?.valid();
+    let mut at = blanks_end(text);
+    let longest = openings.iter().map(|opening| opening.len()).max()?;
+    let mut begin = String::new();
+    while begin.len() < longest && at < text.len() {
+        let (c, used) = match text.as_bytes()[at] {
+            b'\\' => unescape(&text.as_bytes()[at..]),
+            _ => text[at..].chars().next().map(|c| (c, c.len_utf8()))?,
         };
-        let rule = rule.unwrap_or(Rule::Text);
-        let next = if object { Next::Key } else { Next::Value };
-        self.stack.push(Frame { object, known, top, rule, next });
-    }
-
-    fn string(&mut self, out: &mut Vec<u8>) {
-        let start = self.at + 1;
-        let Some(end) = any_string_end(self.bytes, start).map(|behind| behind - 1) else {
-            out.push(b'"');
-            Fill::default().string(&self.bytes[start..], out);
-            self.at = self.bytes.len();
-            return;
-        };
-        let raw = &self.bytes[start..end];
-        let text = match Cursor::new(&self.bytes[self.at..=end]).field() {
-            Ok(Field::Str(s)) => Some(s.text()),
-            _ => None,
-        };
-        out.push(b'"');
-        self.at = end + 1;
-        let key = self.stack.last().is_some_and(|frame| frame.object && frame.next == Next::Key);
-        if key && self.bytes[self.at..].trim_ascii_start().first() == Some(&b':') {
-            self.key(raw, text.as_deref(), out);
-        } else {
-            let rule = self.rule_here().unwrap_or(Rule::Text);
-            self.redactor.string(raw, text.as_deref(), rule, out);
-            self.value_ends();
-        }
-        out.push(b'"');
-    }
-
-    fn key(&mut self, raw: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
-        let Some(frame) = self.stack.last_mut() else { return };
-        frame.next = Next::Colon;
-        let found = text.filter(|_| frame.known).and_then(self.rules);
-        frame.rule = found.unwrap_or(Rule::Text);
-        let kept = found.is_some() || (frame.top && text.is_some_and(keys::is_identifier));
-        match text {
-            _ if kept => out.extend_from_slice(raw),
-            Some(text) if !lines::holds_separator(raw) => self.redactor.names.stand_in(text, raw.len(), out),
-            _ => Fill::default().string(raw, out),
+        begin.push(c);
+        at += used;
+        if openings.contains(&begin.as_str()) {
+            return Some(at);
         }
     }
-
-    /// Anything else up to what has a meaning of its own.
-    fn word(&mut self, out: &mut Vec<u8>) {
-        let rest = &self.bytes[self.at..];
-        if rest[0].is_ascii_whitespace() || rest[0] == 0x0b {
-            out.push(rest[0]);
-            self.at += 1;
-            return;
-        }
-        let ends = |b: &u8| b.is_ascii_whitespace() || b"\"{}[],:\x0b".contains(b);
-        let end = rest.iter().position(ends).unwrap_or(rest.len());
-        let word = &rest[..end];
-        if self.rule_here().is_some() && words::is_number(word) {
-            out.extend_from_slice(word);
-        } else {
-            words::mask(word, out);
-        }
-        self.at += end;
-        self.value_ends();
-    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::jsonl::json;
+
+    /// A client that takes a line for one object, or for nothing.
+    fn alone(line: &[u8], _: bool) -> Vec<Known> {
+        let (blank, text) = lines::trim(line);
+        let is_object = text.starts_with(b"{") && json::check(text).is_ok();
+        is_object.then_some(Known { range: blank..blank + text.len(), alone: true }).into_iter().collect()
+    }
+
+    fn redactor() -> Redactor {
+        Redactor::new(true, alone).keeping(&["<command-name>"], &["Mine."])
+    }
 
     fn redacted(line: &str) -> String {
         let mut out = Vec::new();
-        Redactor::new(true).keeping(&["<command-name>"], &["Mine."]).line(line.as_bytes(), &mut out);
+        redactor().line(line.as_bytes(), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -376,29 +247,47 @@ mod tests {
     }
 
     #[test]
-    fn equal_names_have_equal_stand_ins() {
-        let line = r#"{"cwd":"/a/b","gitBranch":"main"}{"cwd":"/a/c","gitBranch":"main"}{"cwd":"/a/b"}"#;
+    fn members_that_nobody_knows_have_stand_ins_wherever_they_stand() {
         assert_eq!(
-            redacted(line),
-            r#"{"cwd":"/xx1","gitBranch":"xxx2"}{"cwd":"/xx3","gitBranch":"xxx2"}{"cwd":"/xx1"}"#
+            redacted(r#"{"secret":"two words","isMeta":true,"":47,"message":{"secret":{"role":"x y"}}}"#),
+            r#"{"xxxxx1":"xxxxx xxx","isMeta":true,"":11,"message":{"xxxxx1":{"xxx1":"xxx"}}}"#
         );
     }
 
     #[test]
-    fn malformed_lines_keep_what_makes_them_malformed() {
+    fn equal_names_have_equal_stand_ins() {
+        let lines = "{\"cwd\":\"/a/b\",\"gitBranch\":\"main\"}\r{\"cwd\":\"/a/c\",\"gitBranch\":\"main\"}\r{\"cwd\":\"/a/b\"}";
+        assert_eq!(
+            redacted(lines),
+            "{\"cwd\":\"/xx1\",\"gitBranch\":\"xxx2\"}\r{\"cwd\":\"/xx3\",\"gitBranch\":\"xxx2\"}\r{\"cwd\":\"/xx1\"}"
+        );
+    }
+
+    #[test]
+    fn of_a_malformed_line_what_makes_it_so_is_kept_and_no_more() {
         for (line, expected) in [
             ("not json at all", "nxx xxxx xx xxx"),
             ("nul 012 -5e9 trueish", "nul 011 -1e1 truexxx"),
             (r#"words", "uuid":"a"}"#, r#"xxxxx"x "xxxx"x"x"x"#),
-            (r#"{"uuid":"a","type":"us"#, r#"{"uuid":"a","type":"xx"#),
-            (r#"{"uuid" "secret"}"#, r#"{"xxxx" "xxxxx "}"#),
+            (r#"{"uuid":"a","type":"us"#, r#"{"uuid":"x","type":"xx"#),
+            (
+                r#"{"uuid":"a","type":"user",x"content":"word"}"#,
+                r#"{"uuid":"x","type":"user",x"content":"xxxx"}"#,
+            ),
+            (r#"{"uuid" "secret"}"#, r#"{"xxxx" "xxxxxx"}"#),
+            (r#"{"type":"user" "user""#, r#"{"type":"user" "xxxx""#),
             (
                 r#"{"message":{"parts":[{"text":"a\qb\u12g4c"]}"#,
                 r#"{"message":{"parts":[{"text":"x\xx\u00xxx"]}"#,
             ),
+            // What a client trims from the end is as long as it was.
+            (r#""}}}]}}"#, r#""xxxxxx"#),
+            ("\"seven l\u{3000}", "\"xxxxx x\u{3000}"),
+            ("\"seven  \u{3000} ", "\"xxxxx  \u{3000} "),
+            (r#"{"":1"#, r#"{"":1"#),
             // The string that the second piece opens has no end.
             ("{\"message\":\"a\rsecret\"}", "{\"message\":\"x\rxxxxxx\"x"),
-            (r#"[{"uuid":"secret"}, "secret"]"#, r#"[{"uuid":"secret"}, "xxxxx "]"#),
+            (r#"[{"uuid":"secret"}, "secret"]"#, r#"[{"uuid":"xxxxxx"}, "xxxxxx"]"#),
         ] {
             assert_eq!(redacted(line), expected, "of {line}");
         }
@@ -413,6 +302,10 @@ mod tests {
         assert_eq!(text("Mine."), "Mine.");
         assert_eq!(text("Mine"), "xxxx");
         assert_eq!(text(r"\n <command-name>x y"), r"\n <command-name>xxx");
+        assert_eq!(
+            text(r"\u003ccommand-name>secret <command-name>x"),
+            r"\u003ccommand-name>xxxxx xxxxx xxxxx xxxx"
+        );
         assert_eq!(text(r" \t\u3000 "), r" \t\u3000 ");
         assert_eq!(text(r"é字😀\ud83d\u0041\u202e"), r"é字😀\ud83d\u0078\u202e");
     }
@@ -422,8 +315,20 @@ mod tests {
         let bytes: Vec<u8> = (0..20_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for line in bytes.split(|&b| b == b'\n') {
             let mut out = Vec::new();
-            Redactor::new(false).line(line, &mut out);
+            redactor().line(line, &mut out);
             assert_eq!(out.len(), line.len(), "of {line:?}");
         }
+    }
+
+    #[test]
+    fn the_work_does_not_grow_with_the_depth() {
+        // With a look at all that is open for each bracket these would take hours.
+        let deep = "[".repeat(4 << 20);
+        assert_eq!(redacted(&deep), deep);
+        let half = 1 << 20;
+        let closed = format!(r#"{{"message":{}"secret"{}}}"#, "[".repeat(half), "]".repeat(half));
+        let out = redacted(&closed);
+        assert_eq!(out.len(), closed.len());
+        assert!(!out.contains("secret"));
     }
 }

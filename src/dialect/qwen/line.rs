@@ -10,6 +10,7 @@ use super::{
 use crate::dialect::jsonl::{
     json::{self, JsonError},
     lines,
+    redact::Known,
 };
 
 /// Something on a line; offsets count from the start of the line.
@@ -41,6 +42,19 @@ pub(super) fn read<'a>(line: &'a [u8], returns: bool, found: &mut dyn FnMut(Foun
         }
     }
     texts > 1
+}
+
+/// What the redacted form of a line without a carriage return keeps: an object that stands alone, and records.
+pub(super) fn known(line: &[u8], _: bool) -> Vec<Known> {
+    let (blank, text) = lines::trim(line);
+    let mut known = Vec::new();
+    read(line, false, &mut |found| {
+        if let Found::Object(range, object) = found {
+            let alone = range == (blank..blank + text.len());
+            known.extend((alone || object.record.is_ok()).then_some(Known { range, alone }));
+        }
+    });
+    known
 }
 
 fn read_piece<'a>(text: &'a [u8], base: usize, found: &mut dyn FnMut(Found<'a>)) {

@@ -96,7 +96,7 @@ impl Dialect for Qwen {
     }
 
     fn redactor(&self) -> Option<Redactor> {
-        Some(Redactor::new(true))
+        Some(Redactor::new(true, line::known))
     }
 
     fn check_seed(

@@ -1,5 +1,7 @@
 //! What is kept of a record: the members that the rules of the agents read, and names that tell of structure alone.
 
+use crate::dialect::jsonl::version::Version;
+
 /// What becomes of the value of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
@@ -26,7 +28,7 @@ pub(super) enum Rule {
 /// What says which members are kept, and how.
 pub(super) type Rules = fn(&str) -> Option<Rule>;
 
-/// The rule of a member; none if nobody knows its name, which is then filled too (but in the record itself).
+/// The rule of a member; none if nobody knows its name, which is then filled too.
 pub(super) fn rule(key: &str) -> Option<Rule> {
     Some(match key {
         "uuid"
@@ -57,11 +59,53 @@ pub(super) fn rule(key: &str) -> Option<Rule> {
         "message" | "content" | "parts" | "systemPayload" | "compactMetadata" | "preservedMessages"
         | "preservedSegment" | "snapshot" | "functionCall" | "functionResponse" | "uiEvent"
         | "attachment" | "forkedFrom" => Rule::Enter,
-        "text" | "thought" | "thinking" | "signature" | "data" | "source" | "summary" | "title" | "args"
-        | "input" | "response" | "output" | "error" | "is_error" | "inlineData" | "fileData" | "usage"
-        | "usageMetadata" | "toolUseResult" | "toolCallResult" | "stop_sequence" | "trackedFileBackups"
-        | "snapshots" | "v" | "offshoot" | "explicit" | "isSidechain" | "isMeta" | "isCompactSummary"
-        | "lastPrompt" => Rule::Text,
+        "text"
+        | "thought"
+        | "thinking"
+        | "signature"
+        | "data"
+        | "source"
+        | "summary"
+        | "title"
+        | "args"
+        | "input"
+        | "response"
+        | "output"
+        | "error"
+        | "is_error"
+        | "inlineData"
+        | "fileData"
+        | "usage"
+        | "usageMetadata"
+        | "toolUseResult"
+        | "toolCallResult"
+        | "stop_sequence"
+        | "trackedFileBackups"
+        | "snapshots"
+        | "v"
+        | "offshoot"
+        | "explicit"
+        | "isSidechain"
+        | "isMeta"
+        | "isCompactSummary"
+        | "lastPrompt"
+        | "isVisibleInTranscriptOnly"
+        | "isApiErrorMessage"
+        | "isSnapshotUpdate"
+        | "durationMs"
+        | "contextWindowSize"
+        | "agentColor"
+        | "promptSource"
+        | "backgroundTurn"
+        | "deliveredTurn"
+        | "daemonPromptId"
+        | "agentRunId"
+        | "agentRound"
+        | "apiBlockIndex"
+        | "apiError"
+        | "thinkingMetadata"
+        | "todos"
+        | "tag" => Rule::Text,
         _ => return None,
     })
 }
@@ -70,20 +114,23 @@ pub(super) fn rule(key: &str) -> Option<Rule> {
 pub(super) fn reasonix_record(key: &str) -> Option<Rule> {
     Some(match key {
         "commitId" | "operationId" | "turnId" | "id" => Rule::Id,
-        "codec" | "recordType" | "createdAt" | "kind" | "mediaType" => Rule::Token,
-        "operationHash" | "sha256" | "digest" | "indexDigest" => Rule::Digest,
-        "event" | "payloadRef" => Rule::Enter,
-        "payload" => Rule::Base64,
-        "name" => Rule::Name,
-        "schemaVersion"
+        "codec"
+        | "recordType"
+        | "createdAt"
+        | "kind"
+        | "mediaType"
+        | "schemaVersion"
         | "firstSeq"
         | "eventCount"
         | "writerGeneration"
         | "seq"
-        | "optional"
-        | "required"
         | "bytes"
-        | "integrityBlockBytes" => Rule::Text,
+        | "integrityBlockBytes" => Rule::Token,
+        "operationHash" | "sha256" | "digest" | "indexDigest" => Rule::Digest,
+        "event" | "payloadRef" => Rule::Enter,
+        "payload" => Rule::Base64,
+        "name" => Rule::Name,
+        "optional" | "required" => Rule::Text,
         _ => return None,
     })
 }
@@ -123,7 +170,7 @@ pub(super) fn reasonix_payload(key: &str) -> Option<Rule> {
 /// [`rule`] for the integrity indexes of Reasonix.
 pub(super) fn reasonix_index(key: &str) -> Option<Rule> {
     Some(match key {
-        "version" | "bytes" | "blockBytes" => Rule::Text,
+        "version" | "bytes" | "blockBytes" => Rule::Token,
         "object" | "blocks" => Rule::Call,
         _ => return None,
     })
@@ -135,12 +182,100 @@ pub(super) fn is_token(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:/#+<>-".contains(&b))
 }
 
-/// Whether a member of the record itself has a name such as the agents give.
-pub(super) fn is_identifier(key: &str) -> bool {
-    (1..=40).contains(&key.len())
-        && key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+/// Whether a text is the type of a record. Which one of these it is decides what a reader says of an object that it
+/// passes over.
+pub(super) fn is_kind(text: &str) -> bool {
+    matches!(text, "user" | "assistant" | "system" | "tool_result" | "attachment" | "progress")
 }
+
+/// Whether a token is one that the agents themselves write, where it may be half of something else: a time, a version, or
+/// made of words of theirs.
+pub(super) fn is_own_word(text: &str) -> bool {
+    text.parse::<jiff::Timestamp>().is_ok()
+        || Version::parse(text).is_some()
+        || text
+            .split(|c: char| !c.is_alphabetic())
+            .all(|word| word.len() < 4 || WORDS.binary_search(&word).is_ok())
+}
+
+/// What types, subtypes, roles and the like are made of, in order.
+const WORDS: &[&str] = &[
+    "artifact",
+    "assistant",
+    "atis",
+    "attachment",
+    "blob",
+    "blocks",
+    "boundary",
+    "branch",
+    "chat",
+    "checkpoint",
+    "command",
+    "commit",
+    "compact",
+    "compression",
+    "content",
+    "cost",
+    "cron",
+    "custom",
+    "delta",
+    "document",
+    "duration",
+    "event",
+    "external",
+    "file",
+    "generated",
+    "goal",
+    "header",
+    "history",
+    "image",
+    "input",
+    "internal",
+    "last",
+    "latch",
+    "link",
+    "local",
+    "managed",
+    "message",
+    "mode",
+    "model",
+    "name",
+    "notification",
+    "operation",
+    "output",
+    "permission",
+    "progress",
+    "prompt",
+    "queue",
+    "real",
+    "record",
+    "redacted",
+    "relocated",
+    "replacement",
+    "request",
+    "result",
+    "rewind",
+    "role",
+    "session",
+    "shape",
+    "slash",
+    "snapshot",
+    "sources",
+    "state",
+    "summary",
+    "synthetic",
+    "system",
+    "telemetry",
+    "text",
+    "thinking",
+    "title",
+    "tool",
+    "tools",
+    "turn",
+    "used",
+    "user",
+    "worktree",
+];
 
 /// Tools that come with the agents: their names say nothing of who used them. Names of other tools often do.
 const TOOLS: &[&str] = &[
@@ -194,4 +329,20 @@ const TOOLS: &[&str] = &[
 
 pub(super) fn is_known_tool(name: &str) -> bool {
     TOOLS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_agents() {
+        assert!(WORDS.is_sorted());
+        for own in ["tool_use", "<synthetic>", "2.1.332", "0.25.0-preview.1", "2026-01-01T10:00:00.000Z"] {
+            assert!(is_own_word(own), "{own}");
+        }
+        for other in ["2.1.secret", "user secret", "usersecret", "2026-01-01T10:secret"] {
+            assert!(!is_own_word(other), "{other}");
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Bytes that stand for other bytes: as many, of the same kind, and no word of them.
 
-use crate::record::is_hazard;
+use crate::{
+    dialect::jsonl::{json::unescape, lines},
+    record::is_hazard,
+};
 
 /// What stands for characters of two, three and four bytes.
 const WIDE: [&str; 3] = ["é", "字", "😀"];
@@ -19,14 +22,13 @@ impl Fill {
     /// Appends what stands for the content of a string, quotes aside. Escapes stay escapes of the same kind, valid
     /// ones valid; white space that ends a line and what could steer a terminal stay; white space at either end too.
     pub fn string(&mut self, raw: &[u8], out: &mut Vec<u8>) {
-        let trimmed = raw.trim_ascii_start();
-        out.extend_from_slice(&raw[..raw.len() - trimmed.len()]);
-        let body = trimmed.trim_ascii_end();
+        let (before, body) = lines::trim(raw);
+        out.extend_from_slice(&raw[..before]);
         for chunk in body.utf8_chunks() {
             self.valid(chunk.valid(), out);
             invalid(chunk.invalid(), out);
         }
-        out.extend_from_slice(&trimmed[body.len()..]);
+        out.extend_from_slice(&raw[before + body.len()..]);
     }
 
     fn valid(&mut self, text: &str, out: &mut Vec<u8>) {
@@ -35,7 +37,7 @@ impl Fill {
             let used = match c {
                 '\\' => self.escape(rest.as_bytes(), out),
                 ' '..='~' => {
-                    self.letter(out);
+                    self.letter(rest[1..].starts_with(|next| matches!(next, ' '..='~')), out);
                     1
                 }
                 c => {
@@ -47,8 +49,9 @@ impl Fill {
         }
     }
 
-    fn letter(&mut self, out: &mut Vec<u8>) {
-        if self.run == WORD {
+    /// A space comes only where a letter follows (`within`): what is trimmed from the end must stay as long as it is.
+    fn letter(&mut self, within: bool, out: &mut Vec<u8>) {
+        if self.run >= WORD && within {
             self.run = 0;
             out.push(b' ');
         } else {
@@ -135,11 +138,31 @@ fn invalid(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a word is a number, whole.
-pub(super) fn is_number(word: &[u8]) -> bool {
-    let digits = word.strip_prefix(b"-").unwrap_or(word);
-    digits.first().is_some_and(u8::is_ascii_digit)
-        && serde_json::from_slice::<serde::de::IgnoredAny>(word).is_ok()
+/// Whether a byte separates words.
+pub(super) fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
+/// What stands at the start, up to what has a meaning of its own.
+pub(super) fn word(bytes: &[u8]) -> &[u8] {
+    let ends = |b: &u8| is_blank(*b) || b"\"{}[],:".contains(b);
+    &bytes[..bytes.iter().position(ends).unwrap_or(bytes.len())]
+}
+
+/// Where white space ends at the start of a valid string, however it is spelled.
+pub(super) fn blanks_end(raw: &str) -> usize {
+    let mut at = 0;
+    while let Some(first) = raw[at..].chars().next() {
+        let (c, used) = match first {
+            '\\' => unescape(&raw.as_bytes()[at..]),
+            c => (c, c.len_utf8()),
+        };
+        if !lines::is_js_space(c) {
+            break;
+        }
+        at += used;
+    }
+    at
 }
 
 /// Appends what stands for a word outside of strings. A number stays a number of the same form, zeros included, since
@@ -150,7 +173,6 @@ pub(super) fn mask(word: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&word[..kept]);
     let numeric = word.first().is_some_and(|b| b.is_ascii_digit() || *b == b'-');
     let mut exponent = numeric;
-    let mut fill = Fill { run: 0 };
     for chunk in word[kept..].utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
@@ -162,9 +184,8 @@ pub(super) fn mask(word: &[u8], out: &mut Vec<u8>) {
                 }
                 c if c.is_ascii_alphabetic() => {
                     exponent = false;
-                    // No spaces: they would end the word.
-                    fill.run = 0;
-                    fill.letter(out);
+                    // A space would end the word.
+                    out.push(b'x');
                 }
                 c if c.is_ascii() => out.push(c as u8),
                 c => wide(c, out),
