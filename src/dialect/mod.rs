@@ -52,6 +52,13 @@ pub trait Dialect: Sync + Send {
     /// Decodes what a summary needs of one record.
     fn decode(&self, bytes: &[u8]) -> Decoded;
 
+    /// [`Self::decode`] with no more of each visible text than its first `most` bytes as the record spells it, and
+    /// whether no text is longer: a text of many megabytes is shown by its first words.
+    fn decode_beginning(&self, bytes: &[u8], most: usize) -> (Decoded, bool) {
+        let _ = most;
+        (self.decode(bytes), true)
+    }
+
     /// The title that the session has in the client's list, where one was given to it: not blank. Text of the
     /// conversation.
     ///

@@ -4,7 +4,7 @@
 const UNITS: usize = 200;
 
 /// Builds a summary from pieces of text, and knows when more text cannot change it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Fold {
     out: String,
     units: usize,

@@ -21,10 +21,14 @@ pub(super) struct Bodies<'a> {
     nodes: &'a Nodes<'a>,
     window: Window<'a>,
     dialect: &'a dyn Dialect,
-    recent: Vec<(RecordIx, Decoded)>,
+    /// With whether their texts are whole.
+    recent: Vec<(RecordIx, Decoded, bool)>,
     /// Round robin over `recent`.
     next: usize,
 }
+
+/// How much of a text is decoded at first, in bytes: hardly ever is more of one white space.
+const BEGINNING: usize = 64 << 10;
 
 /// A leaf, its terminal, its last message and its first prompt are often the same few records.
 const RECENT: usize = 4;
@@ -34,13 +38,18 @@ impl<'a> Bodies<'a> {
         Bodies { nodes, window: Window::new(source), dialect, recent: Vec::with_capacity(RECENT), next: 0 }
     }
 
-    /// The decoded record.
+    /// The decoded record, with no more than the beginnings of texts.
     pub fn get(&mut self, ix: RecordIx) -> io::Result<&Decoded> {
-        let slot = match self.recent.iter().position(|&(r, _)| r == ix) {
+        Ok(&self.entry(ix)?.1)
+    }
+
+    fn entry(&mut self, ix: RecordIx) -> io::Result<&(RecordIx, Decoded, bool)> {
+        let slot = match self.recent.iter().position(|&(r, ..)| r == ix) {
             Some(slot) => slot,
             None => {
                 let bytes = self.window.bytes(self.nodes.t.record(ix).span)?;
-                let entry = (ix, self.dialect.decode(bytes));
+                let (decoded, whole) = self.dialect.decode_beginning(bytes, BEGINNING);
+                let entry = (ix, decoded, whole);
                 self.next = (self.next + 1) % RECENT;
                 if self.recent.len() < RECENT {
                     self.recent.push(entry);
@@ -51,7 +60,7 @@ impl<'a> Bodies<'a> {
                 }
             }
         };
-        Ok(&self.recent[slot].1)
+        Ok(&self.recent[slot])
     }
 
     /// The visible text of a uuid, folded and cut; none if it is blank.
@@ -62,7 +71,15 @@ impl<'a> Bodies<'a> {
             if fold.full() {
                 break;
             }
-            self.get(ix)?.texts.iter().for_each(|piece| fold.push(piece));
+            let (_, decoded, whole) = self.entry(ix)?;
+            let mut with = fold.clone();
+            decoded.texts.iter().for_each(|piece| with.push(piece));
+            if !with.full() && !whole {
+                with = fold;
+                let bytes = self.window.bytes(nodes.t.record(ix).span)?;
+                self.dialect.decode(bytes).texts.iter().for_each(|piece| with.push(piece));
+            }
+            fold = with;
         }
         Ok(fold.finish())
     }

@@ -315,3 +315,36 @@ fn a_conflict_is_told_with_the_record_that_counts() {
     let claude = env.run(&["inspect", "--agent", "claude", &env.write("c.jsonl", t.concat())]).code(0).stdout;
     assert!(claude.contains("the last counts"), "{claude}");
 }
+
+#[test]
+fn a_text_of_any_length_is_summed_up_by_its_first_words() {
+    let env = TestEnv::new();
+    let claude = |uuid: &str, parent: Option<&str>, kind: &str, text: &str| {
+        json!({
+            "uuid": uuid, "parentUuid": parent, "sessionId": SESSION, "type": kind, "isSidechain": false,
+            "timestamp": "2026-01-01T10:00:00.000Z", "version": "2.1.197", "cwd": "/workspace",
+            "message": {"role": kind, "content": [{"type": "text", "text": text}]},
+        })
+        .to_string()
+            + "\n"
+    };
+    let qwen = |uuid: &str, parent: Option<&str>, kind: &str, text: &str| record(uuid, parent, kind, text, 1);
+    let blank = "\n \u{3000}".repeat(100_000);
+    let words = "word ".repeat(100_000);
+    for (agent, of) in
+        [("qwen", &qwen as &dyn Fn(&str, Option<&str>, &str, &str) -> String), ("claude", &claude)]
+    {
+        let t = [
+            of("u1", None, "user", &format!("{blank}far behind{blank}the blanks")),
+            of("a1", Some("u1"), "assistant", &words),
+            of("u2", Some("a1"), "user", &blank),
+            of("a2", Some("u2"), "assistant", &blank),
+        ];
+        let path = env.write("t.jsonl", t.concat());
+        let branch =
+            env.run(&["inspect", "--agent", agent, "--json", &path]).code(0).json()["branches"][0].clone();
+        assert_eq!(branch["leafUuid"], "a2", "{agent}");
+        assert_eq!(branch["lastUserText"], "far behind the blanks", "{agent}");
+        assert_eq!(branch["lastAssistantText"], format!("{}...", &words[..200]), "{agent}");
+    }
+}

@@ -1,10 +1,20 @@
 //! The parts of a record that a summary needs, decoded from its own bytes.
 
+use smallvec::SmallVec;
+
 use super::{content::Message, head::TITLES};
-use crate::dialect::{Decoded, jsonl::json::Cursor};
+use crate::dialect::{
+    Decoded,
+    jsonl::json::{Cursor, RawStr},
+};
 
 /// Decodes one record. Bytes that begin with no JSON object give nothing.
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
+    beginning(bytes, usize::MAX).0
+}
+
+/// The same with at most `most` bytes of each text as it is spelled, and whether that was all.
+pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let (mut decoded, mut message) = (Decoded::default(), Message::default());
     let (mut kind, mut titles) = (None, [const { None }; TITLES.len()]);
     let read = Cursor::new(bytes).members(&mut |key, value| {
@@ -23,13 +33,15 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
         Ok(())
     });
     if read.is_err() {
-        return Decoded::default();
+        return (Decoded::default(), true);
     }
     let rank = TITLES.iter().position(|(of, _)| Some(*of) == kind.as_deref());
     decoded.title = rank.and_then(|rank| titles[rank].take());
     let content = message.content;
-    decoded.texts = content.texts.iter().map(|t| t.text().into_owned()).collect();
+    let begins: SmallVec<[RawStr<'_>; 1]> = content.texts.iter().map(|text| text.beginning(most)).collect();
+    let whole = begins == content.texts;
+    decoded.texts = begins.iter().map(|begin| begin.text().into_owned()).collect();
     decoded.calls = content.calls.into_iter().map(|c| c.into_owned()).collect();
     decoded.responses = content.answers.into_iter().map(|c| c.into_owned()).collect();
-    decoded
+    (decoded, whole)
 }

@@ -61,6 +61,10 @@ impl Dialect for Claude {
         decode::decode(bytes)
     }
 
+    fn decode_beginning(&self, bytes: &[u8], most: usize) -> (Decoded, bool) {
+        decode::beginning(bytes, most)
+    }
+
     fn title(&self, t: &Transcript, source: &dyn Source) -> io::Result<Option<String>> {
         for &span in t.rounds.iter().flat_map(|rounds| &rounds.titles).flatten() {
             let title = decode::decode(&source.bytes(span)?).title;

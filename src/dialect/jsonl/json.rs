@@ -96,6 +96,30 @@ impl<'a> RawStr<'a> {
         }
     }
 
+    /// It, or a beginning of at most `most` bytes, whose text is a beginning of its own.
+    pub fn beginning(self, most: usize) -> RawStr<'a> {
+        if self.raw.len() <= most {
+            return self;
+        }
+        let is_continuation = |byte: u8| byte & 0xc0 == 0x80;
+        let mut end = most;
+        // Not within a character.
+        while end > 0 && is_continuation(self.raw[end]) {
+            end -= 1;
+        }
+        // Nor within an escape, nor between those of a surrogate pair.
+        let mut at = 0;
+        while let Some(found) = memchr::memchr(b'\\', &self.raw[at..end]) {
+            let escape = at + found;
+            at = escape + unescape(&self.raw[escape..]).1;
+            if at > end {
+                end = escape;
+                break;
+            }
+        }
+        RawStr::new(&self.raw[..end])
+    }
+
     /// The text: each lone surrogate and each maximal invalid sequence of bytes is U+FFFD.
     pub fn text(self) -> Cow<'a, str> {
         let text = match std::str::from_utf8(self.raw) {
@@ -325,4 +349,39 @@ pub(in crate::dialect) fn member_of<'a>(value: &mut Cursor<'a>, name: &str) -> R
         Ok(())
     })?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_beginning_of_a_text_is_a_beginning_of_it(
+            pieces in prop::collection::vec(prop::sample::select(vec![
+                &b"a"[..], "é".as_bytes(), "字".as_bytes(), "😀".as_bytes(), b"\\n", br"\\", br#"\""#, br"\u0041",
+                br"\ud83d\ude00", br"\ud83d", br"\ude00", b"\x80", b"\xe5\xad", b"\xf0\x9f\x98", b"\xff",
+            ]), 0..12),
+        ) {
+            let raw = pieces.concat();
+            let text = RawStr::new(&raw);
+            for most in 0..=raw.len() + 1 {
+                let begin = text.beginning(most);
+                prop_assert!(begin.raw.len() <= most);
+                prop_assert!(text.text().starts_with(&*begin.text()), "{:?} of {:?}", begin.text(), text.text());
+                prop_assert_eq!(begin == text, most >= raw.len());
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_is_left_out_than_a_character() {
+        let raw = r"é\ud83d\ude00\n".repeat(50);
+        let text = RawStr::new(raw.as_bytes());
+        for most in 0..raw.len() {
+            assert!(most - text.beginning(most).raw.len() < 12);
+        }
+    }
 }

@@ -8,16 +8,24 @@ use crate::dialect::{
 
 /// Decodes one record. Bytes that are no JSON object give nothing.
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
-    let mut read = Read::default();
+    beginning(bytes, usize::MAX).0
+}
+
+/// The same with at most `most` bytes of each text as it is spelled, and whether that was all.
+pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
+    let mut read = Read { most, whole: true, ..Read::default() };
     let mut cursor = Cursor::new(bytes);
     match cursor.members(&mut |key, value| read.member(key.text().as_ref(), value)) {
         Ok(()) => read.finish(),
-        Err(_) => Decoded::default(),
+        Err(_) => (Decoded::default(), true),
     }
 }
 
 #[derive(Default)]
 struct Read<'a> {
+    most: usize,
+    /// Whether no text is longer.
+    whole: bool,
     decoded: Decoded,
     kind: Field<'a>,
     subtype: Field<'a>,
@@ -54,19 +62,23 @@ impl<'a> Read<'a> {
         calls.clear();
         responses.clear();
         for part in parts {
-            texts.extend(part.text.text().filter(|_| !part.thought).map(|t| t.into_owned()));
+            if let (Field::Str(text), false) = (part.text, part.thought) {
+                let begin = text.beginning(self.most);
+                self.whole &= begin == text;
+                texts.push(begin.text().into_owned());
+            }
             calls.extend(part.call);
             responses.extend(part.response);
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Decoded {
+    fn finish(mut self) -> (Decoded, bool) {
         let is = |field: Field<'_>, name| matches!(field, Field::Str(s) if s.is(name));
         if is(self.kind, "system") && is(self.subtype, "custom_title") {
             self.decoded.title = self.title.text().map(|t| t.into_owned());
         }
-        self.decoded
+        (self.decoded, self.whole)
     }
 }
 

@@ -55,6 +55,10 @@ impl Dialect for Qwen {
         decode::decode(bytes)
     }
 
+    fn decode_beginning(&self, bytes: &[u8], most: usize) -> (Decoded, bool) {
+        decode::beginning(bytes, most)
+    }
+
     fn view(&self, bytes: &[u8]) -> View {
         view::view(bytes)
     }
