@@ -325,6 +325,12 @@ impl Transcript {
         ))
     }
 
+    /// Makes room for as many more records, each with an id of its own, where there is as much.
+    pub fn foresee(&mut self, more: usize) {
+        let _ = self.records.try_reserve(more);
+        self.ids.foresee(more);
+    }
+
     /// Appends a record and keeps the id table's column of defining records right.
     pub fn push(&mut self, record: Record) {
         let ix = RecordIx::try_from(self.records.len()).expect("BUG: more than 2^32 records");

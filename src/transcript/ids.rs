@@ -77,6 +77,13 @@ impl IdTable {
         Some(guess.unwrap_or_else(|| self.intern_as(Some(packed), "")))
     }
 
+    /// Makes room for as many more ids, where there is as much.
+    pub(super) fn foresee(&mut self, more: usize) {
+        let _ = (self.packed.try_reserve(more), self.first.try_reserve(more));
+        let (packed, others, is_other, hasher) = (&self.packed, &self.others, &self.is_other, &self.hasher);
+        let _ = self.table.try_reserve(more, |&at| rehash(at, packed, others, is_other, hasher));
+    }
+
     /// `id` counts only where nothing is packed.
     fn intern_as(&mut self, packed: Option<Packed>, id: &str) -> IdIx {
         let hash = self.hash(packed, id);
@@ -98,13 +105,7 @@ impl IdTable {
         self.first.push(NO_RECORD);
         let (packed_ids, others, is_other, hasher) =
             (&self.packed, &self.others, &self.is_other, &self.hasher);
-        self.table.insert_unique(hash, number, |&at| {
-            if is_other[at as usize / 64] >> (at % 64) & 1 == 1 {
-                hasher.hash_one(other_text(packed_ids[at as usize], others))
-            } else {
-                hasher.hash_one(packed_ids[at as usize])
-            }
-        });
+        self.table.insert_unique(hash, number, |&at| rehash(at, packed_ids, others, is_other, hasher));
         ix
     }
 
@@ -156,6 +157,14 @@ impl IdTable {
                 }
             })
             .map(|&at| IdIx::new(at))
+    }
+}
+
+fn rehash(at: u32, packed: &[Packed], others: &str, is_other: &[u64], hasher: &DefaultHashBuilder) -> u64 {
+    let id = packed[at as usize];
+    match is_other[at as usize / 64] >> (at % 64) & 1 {
+        1 => hasher.hash_one(other_text(id, others)),
+        _ => hasher.hash_one(id),
     }
 }
 

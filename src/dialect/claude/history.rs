@@ -117,6 +117,9 @@ impl History {
     }
 }
 
+/// No place on a chain.
+const NOWHERE: u32 = u32::MAX;
+
 /// A chain with the other records of its messages, and the results of their calls, each behind the last record of
 /// that message on the chain, in file order, wherever they hang.
 pub(super) fn with_siblings(view: &View<'_>, walk: &Walk) -> Vec<IdIx> {
@@ -124,30 +127,31 @@ pub(super) fn with_siblings(view: &View<'_>, walk: &Walk) -> Vec<IdIx> {
     walk.ids.iter().for_each(|id| on_chain[id.ix()] = true);
     let message = |id: IdIx| view.record(id).and_then(|r| view.rounds.message[r as usize]);
     // By message, and by call: the place on the chain behind which its parts are added.
-    let mut last: Vec<Option<usize>> = vec![None; view.rounds.names.len()];
-    for (at, &id) in walk.ids.iter().enumerate() {
+    let mut last: Vec<u32> = vec![NOWHERE; view.rounds.names.len()];
+    for (at, &id) in (0..).zip(&walk.ids) {
         if let Some(message) = message(id) {
-            last[message.ix()] = Some(at);
+            last[message.ix()] = at;
         }
     }
-    let mut place_of_call: Vec<Option<usize>> = vec![None; view.rounds.names.len()];
+    let somewhere = |at: u32| (at != NOWHERE).then_some(at);
+    let mut place_of_call: Vec<u32> = vec![NOWHERE; view.rounds.names.len()];
     for &(record, call) in &view.rounds.calls {
-        if let Some(at) = view.message(record).and_then(|m| last[m.ix()]) {
-            place_of_call[call.ix()] = Some(at);
+        if let Some(at) = view.message(record).and_then(|m| somewhere(last[m.ix()])) {
+            place_of_call[call.ix()] = at;
         }
     }
-    let mut parts: HashMap<usize, (Vec<IdIx>, Vec<IdIx>)> = HashMap::new();
+    let mut parts: HashMap<u32, (Vec<IdIx>, Vec<IdIx>)> = HashMap::new();
     for (record, id) in view.records().filter(|(_, id)| !on_chain[id.ix()]) {
-        if let Some(at) = view.message(record).and_then(|m| last[m.ix()]) {
+        if let Some(at) = view.message(record).and_then(|m| somewhere(last[m.ix()])) {
             parts.entry(at).or_default().0.push(id);
         }
         let mut answers = of_record(&view.rounds.answers, record).iter();
-        if let Some(at) = answers.find_map(|(_, call)| place_of_call[call.ix()]) {
+        if let Some(at) = answers.find_map(|(_, call)| somewhere(place_of_call[call.ix()])) {
             parts.entry(at).or_default().1.push(id);
         }
     }
     let mut ids = Vec::with_capacity(walk.ids.len());
-    for (at, &id) in walk.ids.iter().enumerate() {
+    for (at, &id) in (0..).zip(&walk.ids) {
         ids.push(id);
         if let Some((messages, results)) = parts.remove(&at) {
             ids.extend(messages.into_iter().chain(results));

@@ -78,7 +78,7 @@ pub(in crate::dialect) fn read<R: Rules>(
     rules: &mut R,
 ) -> io::Result<Transcript> {
     let t = Transcript { ends_in_newline: true, ..Transcript::default() };
-    let mut reader = Reader { t, rules };
+    let mut reader = Reader { t, rules, total: source.len(), foreseen: false };
     let chunk = limits.chunk.max(1) as u64;
     let chunks = source.len().div_ceil(chunk);
     ordered::run(chunks, limits.workers, &mut reader, &|stage: Stage<'_, Reader<'_, R>>, buf| {
@@ -127,7 +127,15 @@ impl<'a, R: Rules> Lines<'a, R> {
 struct Reader<'a, R> {
     t: Transcript,
     rules: &'a mut R,
+    /// Bytes of the whole source.
+    total: u64,
+    /// Whether it was looked ahead already to how many records there will be.
+    foreseen: bool,
 }
+
+/// How much of a file tells how many records the rest has: enough that a file of another kind behind it takes no more
+/// than this many times the memory that it needs.
+const FORESEEN: u64 = 16;
 
 impl<R: Rules> Reader<'_, R> {
     /// Adds the next lines of the file; returns how many of the region's bytes are part of the snapshot.
@@ -139,6 +147,7 @@ impl<R: Rules> Reader<'_, R> {
         }
         if offset > region.offset {
             self.t.bytes = offset;
+            self.foresee();
         }
         match region.overlong {
             Some(line) if line.ended => {
@@ -151,6 +160,17 @@ impl<R: Rules> Reader<'_, R> {
         }
         usize::try_from(self.t.bytes.saturating_sub(region.offset))
             .map_or(region.bytes.len(), |kept| kept.min(region.bytes.len()))
+    }
+
+    /// Makes room for the rest at once: to grow by doubling would move everything several times.
+    fn foresee(&mut self) {
+        if !self.foreseen && self.t.bytes >= self.total / FORESEEN {
+            self.foreseen = true;
+            let records = self.t.records.len() as u64;
+            let rest = self.total.saturating_sub(self.t.bytes);
+            let more = u128::from(records + records / 64) * u128::from(rest) / u128::from(self.t.bytes);
+            self.t.foresee(usize::try_from(more).unwrap_or_default());
+        }
     }
 
     fn line(&mut self, line: Option<R::Line<'_>>, offset: u64) {
