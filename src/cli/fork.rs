@@ -13,11 +13,12 @@ use crate::{
     dialect::Client,
     refusal::Result,
     resume::{self, ForkAt, ForkRequest, Forked, Target},
+    store::snapshot::Seen,
     turns::Anchor,
 };
 
-/// Runs it.
-pub fn run(global: &Global, args: &ForkArgs) -> Result<ExitCode> {
+/// Runs it; `looked_at` is what the place was chosen on, where a person chose it by looking.
+pub fn run(global: &Global, args: &ForkArgs, looked_at: Option<Seen>) -> Result<ExitCode> {
     let wait = host::duration("--wait", &args.wait)?;
     let expect = args.expect.as_deref().map(Anchor::parse).transpose()?;
     if let Some(operation) = &args.ack {
@@ -40,6 +41,7 @@ pub fn run(global: &Global, args: &ForkArgs) -> Result<ExitCode> {
         new: args.new,
         wait,
         client,
+        seen: looked_at,
     })?;
     say(global, &forked)
 }

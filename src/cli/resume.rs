@@ -20,11 +20,17 @@ use crate::{
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{self, Answer, PolicyFile, Request, Resumed, ResumedWriter, Selector, Target},
     selection::{DecidedBy, DecidedKind, SeedMode},
-    store::{command::Waiting, faults, lease::Lease, policy_file, signals, snapshot},
+    store::{
+        command::Waiting,
+        faults,
+        lease::Lease,
+        policy_file, signals,
+        snapshot::{self, Seen},
+    },
 };
 
-/// Runs it.
-pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
+/// Runs it; `looked_at` is what the leaf was chosen on, where a person chose it by looking.
+pub fn run(global: &Global, args: &ResumeArgs, looked_at: Option<Seen>) -> Result<ExitCode> {
     if args.pick {
         // Before anything is opened or locked.
         prompt::require_terminal()?;
@@ -47,6 +53,7 @@ pub fn run(global: &Global, args: &ResumeArgs) -> Result<ExitCode> {
         allow_gap: args.allow_gap,
         no_follow: args.no_follow,
         client: seen.client,
+        seen: looked_at,
     };
     host::take_signals()?;
     outside.with_host(|host| {

@@ -101,14 +101,14 @@ pub fn open_alone(global: &Global, session: Option<&str>) -> Result<Opened> {
     open_alone_at(global, Surroundings::new(global)?.resolve(session)?.path)
 }
 
-/// [`open_at`] for who waits for it, without a digest and without a word: `read` grows by the bytes that have been
-/// read. What there is to say of the client, [`warn_of_client`] says.
+/// [`open_at`] for who waits for it, without a word: `read` grows by the bytes that have been read. What there is to
+/// say of the client, [`warn_of_client`] says.
 ///
 /// # Errors
 /// As for [`open_at`].
-pub fn open_watched(global: &Global, path: PathBuf, read: &AtomicU64) -> Result<Opened> {
+pub fn open_watched(global: &Global, path: PathBuf, digest: Digest, read: &AtomicU64) -> Result<Opened> {
     let dialect = dialect::of(agent(global.agent, &path)?);
-    let snapshot = Snapshot::take_watched(&path, dialect, read)?;
+    let snapshot = Snapshot::take_watched(&path, dialect, digest == Digest::Compute, read)?;
     Ok(opened(global, path, dialect, snapshot))
 }
 

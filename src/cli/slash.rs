@@ -186,6 +186,8 @@ impl Call<'_> {
             new: false,
             wait: WAIT,
             client,
+            // The record stands where it stood, or is not found.
+            seen: None,
         })?;
         forked.warnings.iter().for_each(|warning| output::warn(self.global, warning));
         let resume = resume_line(&forked.command, self.seen.first_cwd.as_deref());

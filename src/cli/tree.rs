@@ -13,14 +13,16 @@ use super::{
     fork,
     host::Outside,
     output::{self, Paint},
-    prompt, resume, session, truncate,
+    prompt, resume,
+    session::{self, Digest},
+    truncate,
     tui::{self, Action, Doc, Ended, Loaded, Options, Outcome, Reader, print},
 };
 use crate::{
     record::RecordId,
     refusal::{Error, Result},
     resume::live_owner,
-    store::{file, lease},
+    store::{file, lease, snapshot::Seen},
 };
 
 /// Columns of a page that goes nowhere in particular: an id, a role and a preview fit.
@@ -67,7 +69,9 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     // What is chosen inside an agent is forked at once, so that must be possible.
     let emit = args.emit && args.inside.is_none();
     let options = Options { color: Paint::stderr(global).is_on(), emit, live: None };
-    let ended = tui::navigate(&reader(global, &path, args.inside.as_deref())?, options)?;
+    // Whoever only wants to be told writes nothing.
+    let digest = if args.emit { Digest::Skip } else { Digest::Compute };
+    let ended = tui::navigate(&reader(global, &path, args.inside.as_deref(), digest)?, options)?;
     // Nothing may be said while the screen is taken.
     if let Some(doc) = &ended.doc {
         session::warn_of_client(global, &doc.opened);
@@ -82,7 +86,6 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     };
     let session = Session { id: id.unwrap_or_default(), file: path.display().to_string() };
     let Ended { outcome, doc } = ended;
-    drop(doc);
     match outcome {
         Outcome::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Outcome::Leave | Outcome::Reload if args.emit => print_choice(&session, "cancel", None, None),
@@ -90,16 +93,30 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
         Outcome::Act(action, record, turn) if args.emit => {
             print_choice(&session, action.name(), Some(&record), turn.as_deref())
         }
-        Outcome::Act(action, record, turn) => act(global, &session.file, action, record, turn),
+        Outcome::Act(action, record, turn) => {
+            let seen = still_there(doc, action)?;
+            act(global, &session.file, seen, action, record, turn)
+        }
+    }
+}
+
+/// What was shown, by which the action knows whether it still stands there. What can be told at once is told at once: a
+/// file that is gone has no name to be looked for any more.
+fn still_there(doc: Option<Doc>, action: Action) -> Result<Option<Seen>> {
+    let Some(doc) = doc else { return Ok(None) };
+    let snapshot = &doc.opened.snapshot;
+    match snapshot.change().filter(|change| action.is_stopped_by(*change)) {
+        Some(change) => Err(snapshot.has_changed(change)),
+        None => Ok(snapshot.seen()),
     }
 }
 
 /// Reads the session, as often as it is asked to, without a word. `inside` is an agent that is known to have it open.
-fn reader(global: &Global, path: &Path, inside: Option<&str>) -> Result<Reader> {
+fn reader(global: &Global, path: &Path, inside: Option<&str>, digest: Digest) -> Result<Reader> {
     let quiet = Global { quiet: true, verbose: false, ..global.clone() };
     let (file, inside) = (path.to_owned(), inside.map(str::to_owned));
     let read = move |read: &AtomicU64| {
-        let doc = Doc::of(&quiet, session::open_watched(&quiet, file.clone(), read)?)?;
+        let doc = Doc::of(&quiet, session::open_watched(&quiet, file.clone(), digest, read)?)?;
         let live = live(&quiet, &doc)?.or_else(|| inside.clone());
         Ok(Loaded { doc, live })
     };
@@ -145,10 +162,11 @@ fn print_choice(
     output::json(&choice).map(|()| ExitCode::SUCCESS)
 }
 
-/// Does what was chosen, as the command would.
+/// Does what was chosen, as the command would, on what was seen.
 fn act(
     global: &Global,
     file: &str,
+    seen: Option<Seen>,
     action: Action,
     record: RecordId,
     turn: Option<String>,
@@ -159,7 +177,7 @@ fn act(
             let at = turn.is_none().then(|| record.to_string());
             let args =
                 ForkArgs { session, turn, at, expect: None, operation_id: None, new: false, ack: None, wait };
-            fork::run(global, &args)
+            fork::run(global, &args, seen)
         }
         Action::Resume => {
             let args = ResumeArgs {
@@ -176,12 +194,12 @@ fn act(
                 no_follow: true,
                 command: Vec::new(),
             };
-            resume::run(global, &args)
+            resume::run(global, &args, seen)
         }
         Action::Overwrite => {
             // The navigator has asked already.
             let how = ReplaceArgs { yes: true, operation_id: None, wait, dry_run: false };
-            truncate::run(global, &TruncateArgs { session, after: record.to_string(), how })
+            truncate::run(global, &TruncateArgs { session, after: record.to_string(), how }, seen)
         }
     }
 }

@@ -13,10 +13,11 @@ use super::{
 use crate::{
     refusal::Result,
     resume::{self, Agree, Host, Replaced, RestoreRequest, Target, TruncateRequest},
+    store::snapshot::Seen,
 };
 
-/// Runs `truncate`.
-pub fn run(global: &Global, args: &TruncateArgs) -> Result<ExitCode> {
+/// Runs `truncate`; `looked_at` is what the record was chosen on, where a person chose it by looking.
+pub fn run(global: &Global, args: &TruncateArgs, looked_at: Option<Seen>) -> Result<ExitCode> {
     let seen = session::glance(global, args.session.as_deref(), None)?;
     let request = TruncateRequest {
         target: Target { agent: seen.agent, path: seen.path.clone() },
@@ -25,6 +26,7 @@ pub fn run(global: &Global, args: &TruncateArgs) -> Result<ExitCode> {
         wait: host::duration("--wait", &args.how.wait)?,
         dry_run: args.how.dry_run,
         client: seen.client.clone(),
+        seen: looked_at,
     };
     call(global, &args.how, &seen, |host, agree| resume::truncate(&request, host, agree))
 }

@@ -35,6 +35,7 @@ pub fn run(global: &Global, args: &UndoArgs) -> Result<ExitCode> {
         allow_gap: true,
         no_follow: true,
         client: seen.client,
+        seen: None,
     };
     host::take_signals()?;
     let resumed = outside.with_host(|host| resume::resume(&request, host))?;

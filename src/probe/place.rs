@@ -167,6 +167,7 @@ impl Place {
             dry_run: false,
             allow_gap: false,
             no_follow: true,
+            seen: None,
         };
         let state = StateDir::open(self.dir.path().join("state"))?;
         let base = self.home.join(".qwen");

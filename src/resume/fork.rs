@@ -28,6 +28,7 @@ use crate::{
             entry::{Body, CutRecord, SeedRecord, State},
         },
         operations,
+        snapshot::Seen,
     },
     turns::Anchor,
 };
@@ -64,6 +65,8 @@ pub struct ForkRequest {
     pub wait: Duration,
     /// Which client is simulated.
     pub client: Client,
+    /// What the place was chosen on by looking, if it was.
+    pub seen: Option<Seen>,
 }
 
 /// The identity of a child, in the shape of `fork --json` (`offshoot.fork/1`).

@@ -34,7 +34,7 @@ use crate::{
     record::{Agent, RecordId},
     refusal::Result,
     selection::SeedMode,
-    store::{agents::qwen::QwenDirs, ledger::entry::Who, state::StateDir},
+    store::{agents::qwen::QwenDirs, ledger::entry::Who, snapshot::Seen, state::StateDir},
     topology::{Branch, ContinuedIn, Inspection},
 };
 
@@ -112,6 +112,8 @@ pub struct Request {
     pub no_follow: bool,
     /// Which client is simulated.
     pub client: Client,
+    /// What the choice was made on by looking, if it was.
+    pub seen: Option<Seen>,
 }
 
 /// What a person says about a leaf that already went on in a child.

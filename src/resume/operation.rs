@@ -162,7 +162,9 @@ fn resolved_leaf(request: &Request, recorded: Option<RecordId>) -> Result<Option
         return Ok(Some(text.clone()));
     }
     let dialect = dialect::of(request.target.agent);
-    let snapshot = Snapshot::take(&request.target.path, dialect, false)?;
+    let snapshot = Snapshot::take(&request.target.path, dialect, request.seen.is_some())?;
+    // Before the leaf is looked for among records that nobody saw.
+    request.seen.as_ref().map_or(Ok(()), |seen| seen.require(&snapshot))?;
     let t = &snapshot.transcript;
     let leaf = resolve_leaf(t, &Tree::new(t), Some(text))?;
     Ok(Some(t.ids.text(leaf)))

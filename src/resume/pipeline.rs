@@ -132,6 +132,7 @@ pub(super) fn open(target: &Target, request: &Request, host: &Host<'_>) -> Resul
     }
     let dialect = dialect::of(target.agent);
     let snapshot = lease.snapshot(dialect)?;
+    request.seen.as_ref().map_or(Ok(()), |seen| seen.require(&snapshot))?;
     let (inspection, context) = inspect(target, &snapshot, request, host)?;
     faults::at("inspected", &target.path)?;
     Ok(Session { target: target.clone(), lease, snapshot, inspection, context })

@@ -25,6 +25,10 @@ use crate::{
     transcript::{PrefixDigest, Source, Transcript},
 };
 
+mod seen;
+
+pub use seen::{Change, Seen};
+
 /// How long a file must have been left alone before its times prove that it was not changed: file systems keep times
 /// in steps of up to two seconds, so a write soon after another one may leave no trace in them.
 const TIMES_ARE_COARSE: Duration = Duration::from_secs(3);
@@ -144,13 +148,18 @@ impl Snapshot {
         Snapshot::of(FileSource::open(path)?, path, dialect, digest, None)
     }
 
-    /// [`Snapshot::take`] for who waits for it: `read` grows by the bytes that have been read, without a digest. What
-    /// is read twice counts twice.
+    /// [`Snapshot::take`] for who waits for it: `read` grows by the bytes that have been read. What is read twice counts
+    /// twice.
     ///
     /// # Errors
     /// As for [`Snapshot::take`].
-    pub fn take_watched(path: &Path, dialect: &dyn Dialect, read: &AtomicU64) -> Result<Snapshot> {
-        Snapshot::of(FileSource::open(path)?, path, dialect, false, Some(read))
+    pub fn take_watched(
+        path: &Path,
+        dialect: &dyn Dialect,
+        digest: bool,
+        read: &AtomicU64,
+    ) -> Result<Snapshot> {
+        Snapshot::of(FileSource::open(path)?, path, dialect, digest, Some(read))
     }
 
     /// [`Snapshot::take`] without the sessions that are related to this one, where they are read as one source with it. What

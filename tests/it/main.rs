@@ -81,6 +81,7 @@ mod reasonix_redact;
 mod redact;
 mod resume;
 mod seeds;
+mod seen;
 mod sessions;
 mod signals;
 #[cfg(unix)]

@@ -449,17 +449,80 @@ fn an_overwrite_asks_keeps_a_backup_and_is_undone() {
 fn a_file_that_grows_is_noticed_and_read_again() {
     let walk = Walk::new();
     let mut pty = walk.start(&[], 100, 30);
-    let line = json!({"uuid": "11111111-0000-4000-8000-000000000001", "parentUuid": PICK, "sessionId": SESSION,
-        "timestamp": "2026-02-27T14:00:00.000Z", "type": "user", "cwd": "/w", "version": "0.24.4",
-        "message": {"role": "user", "parts": [{"text": "written meanwhile"}]}});
-    let mut bytes = fs::read(&walk.file).unwrap();
-    bytes.extend(format!("{line}\n").bytes());
-    fs::write(&walk.file, bytes).unwrap();
+    append(&walk.file, &meanwhile(1));
     pty.wait_text("the file grew by");
     assert!(!pty.screen().contents().contains("written meanwhile"), "what is shown is the snapshot");
     pty.send("R");
     pty.wait_text("written meanwhile (client's pick, leaf)");
     pty.wait_text("read again");
+    pty.send("q");
+    let _ = Walk::ends(pty, 0);
+}
+
+/// Another record below the client's pick.
+fn meanwhile(number: u32) -> String {
+    let line = json!({"uuid": format!("11111111-0000-4000-8000-{number:012}"), "parentUuid": PICK,
+        "sessionId": SESSION, "timestamp": "2026-02-27T14:00:00.000Z", "type": "user", "cwd": "/w",
+        "version": "0.24.4", "message": {"role": "user", "parts": [{"text": "written meanwhile"}]}});
+    format!("{line}\n")
+}
+
+fn append(file: &str, text: &str) {
+    let mut file = fs::OpenOptions::new().append(true).open(file).unwrap();
+    std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+}
+
+/// What the session has become is told, and nothing is written on what nobody saw.
+#[test]
+fn what_becomes_of_the_file_is_told_and_stops_what_would_write_to_it() {
+    type Case = (&'static str, fn(&str), &'static str);
+    let cases: [Case; 4] = [
+        ("grown", |f| append(f, &meanwhile(1)), "the file grew by"),
+        (
+            "cut",
+            |f| fs::OpenOptions::new().write(true).open(f).unwrap().set_len(0).unwrap(),
+            "the file was cut",
+        ),
+        ("gone", |f| fs::remove_file(f).unwrap(), "the file is gone"),
+        (
+            "replaced",
+            |f| {
+                let new = format!("{f}.new");
+                fs::write(&new, fs::read(fixture("demo/session.jsonl")).unwrap()).unwrap();
+                fs::rename(new, f).unwrap();
+            },
+            "the file was replaced",
+        ),
+    ];
+    for (name, change, told) in cases {
+        let walk = Walk::new();
+        let mut pty = walk.start(&[], 100, 30);
+        press(&mut pty, TAB, "ui_telemetry (leaf)");
+        change(&walk.file);
+        pty.wait_text(told);
+        let before = fs::read(&walk.file).ok();
+        for key in if name == "grown" { &["o", "r"][..] } else { &["o", "r", "f"] } {
+            pty.send(key);
+            pty.wait_for(&format!("{name}: why not {key}"), |s| s.contents().contains("snapshot-changed"));
+            pty.send(ESC);
+            pty.wait_text("? keys");
+        }
+        pty.send("q");
+        let _ = Walk::ends(pty, 0);
+        assert_eq!(fs::read(&walk.file).ok(), before, "{name}");
+    }
+}
+
+#[test]
+fn a_session_that_loses_its_messages_is_shown_as_it_was() {
+    let env = TestEnv::new();
+    let file = env.write("t.jsonl", fs::read(fixture("demo/session.jsonl")).unwrap());
+    let mut pty = Pty::spawn(&env.command(&["tree", "--agent", "qwen", &file]), 100, 30);
+    pty.wait_for("the client's pick", |s| marked(s).contains("pick"));
+    fs::write(&file, "").unwrap();
+    pty.wait_text("the file was cut");
+    pty.send("R");
+    pty.wait_text("not read again: no messages are left");
     pty.send("q");
     let _ = Walk::ends(pty, 0);
 }

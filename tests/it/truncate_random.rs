@@ -39,7 +39,7 @@ impl Person for Nobody {
 }
 
 /// Runs with a host of its own.
-fn with_host<T>(dir: &Path, work: impl FnOnce(&mut Host<'_>) -> T) -> T {
+pub fn with_host<T>(dir: &Path, work: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let state = StateDir::open(dir.join("state")).unwrap();
     let qwen = QwenDirs { home: dir.join("qwen"), runtime: dir.join("qwen"), notes: Vec::new() };
     let who = Who { user: "u".into(), host: "h".into(), pid: 1, version: "0".into() };
@@ -175,6 +175,7 @@ fn check(agent: Agent, rng: &mut Rng, made: &mut usize) {
         let expected: String = lines.iter().filter(|l| oracle.stays(l, top)).map(String::as_str).collect();
         let target = Target { agent, path: path.clone() };
         let request = TruncateRequest {
+            seen: None,
             target: target.clone(),
             after: top.clone(),
             operation_id: None,

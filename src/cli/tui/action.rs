@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::record::RecordId;
+use crate::{record::RecordId, store::snapshot::Change};
 
 /// What is done with the record that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,16 @@ impl Action {
     /// Whether it writes to the session itself.
     pub fn writes_here(self) -> bool {
         self != Action::Fork
+    }
+
+    /// Whether it is refused because of what the file has become since it was read: of a fork all that counts is that
+    /// the beginning still stands there, of what writes to the file that nothing is in it that nobody saw.
+    pub fn is_stopped_by(self, change: Change) -> bool {
+        match change {
+            Change::Touched => false,
+            Change::Grew(_) => self.writes_here(),
+            Change::Cut | Change::Replaced | Change::Gone => true,
+        }
     }
 
     /// The command that does the same.

@@ -15,7 +15,7 @@ use super::{
     search::Search,
     words::{self, Role, Words},
 };
-use crate::{record::RecordId, refusal::Code, transcript::RecordIx};
+use crate::{record::RecordId, refusal::Code, store::snapshot::Change, transcript::RecordIx};
 
 /// So many rows' words are kept.
 const KEPT: usize = 4096;
@@ -89,8 +89,8 @@ pub struct App {
     pub message: Option<String>,
     /// How far it is, while the file is being read again.
     pub reading: Option<String>,
-    /// By how many bytes the file grew since it was read.
-    pub grown: Option<u64>,
+    /// What has become of the file since it was read.
+    pub change: Option<Change>,
     /// What can be done.
     pub options: Options,
     words: HashMap<Row, Words>,
@@ -113,7 +113,7 @@ impl App {
             search: Search::default(),
             message: None,
             reading: None,
-            grown: None,
+            change: None,
             options,
             words: HashMap::new(),
             text: None,
@@ -451,10 +451,16 @@ impl App {
             let command = action.command(self.doc.opened.path.display(), &id);
             return Some(format!("the session is open in {agent}: after it has ended, {command}"));
         }
+        // Whoever only wants to be told may know better.
+        if !self.options.emit
+            && let Some(change) = self.change.filter(|change| action.is_stopped_by(*change))
+        {
+            let code = Code::SnapshotChanged.as_str();
+            return Some(format!("{code}: the file {} since it was read; R reads it again", change.what()));
+        }
         if self.doc.is_of_turns() {
             return self.why_not_of_turns(action, record);
         }
-        // Whoever only wants to be told may know better.
         if self.options.emit {
             return None;
         }

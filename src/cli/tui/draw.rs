@@ -16,9 +16,12 @@ use super::{
     page::Row,
     words::{self, Role},
 };
-use crate::cli::{
-    prompt,
-    text::{clean, counted, fit, session_name, width},
+use crate::{
+    cli::{
+        prompt,
+        text::{clean, counted, fit, session_name, width},
+    },
+    store::snapshot::Change,
 };
 
 /// With fewer rows the tree has all of them.
@@ -378,11 +381,8 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands:
         (_, None) if app.reading.is_some() => {
             TextLine::styled(fit(app.reading.as_deref().unwrap_or_default(), columns), look.warning())
         }
-        (_, None) => match app.grown {
-            Some(bytes) => {
-                let grown = format!("the file grew by {bytes} bytes since it was read: R reads it again");
-                TextLine::styled(fit(&grown, columns), look.warning())
-            }
+        (_, None) => match app.change {
+            Some(change) => TextLine::styled(fit(&change_line(change), columns), look.warning()),
             // The id stands with the text, where there is room for it.
             None if text_stands => {
                 let path = app.doc.opened.path.display().to_string();
@@ -393,6 +393,13 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands:
     };
     line(frame, area, 0, &status);
     line(frame, area, 1, &key_line(&app.mode, look, columns));
+}
+
+fn change_line(change: Change) -> String {
+    match change {
+        Change::Gone => "the file is gone: this is what was read of it".to_owned(),
+        _ => format!("the file {} since it was read: R reads it again", change.what()),
+    }
 }
 
 /// The id of the marked record, for who wants to type it.

@@ -1,9 +1,6 @@
-//! The navigator's loop: keys in, frames out, and in between a look at whether the file has grown.
+//! The navigator's loop: keys in, frames out, and in between a look at whether the file is what it was.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -13,9 +10,9 @@ use super::{
     reading::{self, Loaded, Reader, Reading},
     screen::{Screen, terminal_fault},
 };
-use crate::{refusal::Result, store::file};
+use crate::refusal::Result;
 
-/// How often the length of the file is looked at.
+/// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long work may take between two looks at the keys.
 pub const SLICE: Duration = Duration::from_millis(2);
@@ -136,6 +133,10 @@ fn walk(screen: &mut Screen, app: &mut App, reader: &Reader) -> Result<Outcome> 
             Some(done) => {
                 (again, app.reading) = (None, None);
                 match done {
+                    // There would be nothing to stand on.
+                    Ok(Loaded { doc, .. }) if !doc.has_messages() => {
+                        app.message = Some("not read again: no messages are left in this session".to_owned());
+                    }
                     Ok(Loaded { doc, live }) => {
                         app.options.live = live;
                         app.reload(doc);
@@ -146,13 +147,7 @@ fn walk(screen: &mut Screen, app: &mut App, reader: &Reader) -> Result<Outcome> 
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            app.grown = grown(&app.doc.opened.snapshot.files());
+            app.change = app.doc.opened.snapshot.change();
         }
     }
-}
-
-/// By how much files are longer than they were.
-fn grown(files: &[(&Path, u64)]) -> Option<u64> {
-    let by = |&(path, before): &(&Path, u64)| file::length(path).ok()??.checked_sub(before);
-    Some(files.iter().filter_map(by).sum()).filter(|&bytes| bytes > 0)
 }

@@ -68,6 +68,7 @@ pub(super) fn plan(
     if found.digest.is_some() && found.digest.as_ref() != digest {
         return Err(prefix.was_rewritten());
     }
+    request.seen.as_ref().map_or(Ok(()), |seen| seen.require_beginning(&prefix))?;
     let t = &prefix.transcript;
     let chain = chain::seedable(dialect, t, &prefix, &found.cut.record, false, false)
         .map_err(Error::io("read", path))?

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::{
     dialect,
-    record::{RecordId, can_mean},
+    record::{Agent, RecordId, can_mean},
     refusal::{Code, Error, Refusal, Result},
     resume::{
         annotate::session_key,
@@ -54,7 +54,13 @@ impl Found {
 pub(super) fn find(request: &ForkRequest) -> Result<Found> {
     let path = &request.target.path;
     let dialect = dialect::of(request.target.agent);
-    let snapshot = Snapshot::take_alone(path, dialect, false)?;
+    let snapshot = match &request.seen {
+        // What was written behind it was not seen, and must not move the place.
+        Some(seen) if request.target.agent != Agent::Reasonix => {
+            Snapshot::take_up_to(path, dialect, seen.bytes)?
+        }
+        _ => Snapshot::take_alone(path, dialect, false)?,
+    };
     let t = &snapshot.transcript;
     let session_id = session_key(t, path);
     // A turn is looked for among all of them; an anchor is held against them too.

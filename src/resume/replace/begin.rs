@@ -13,6 +13,7 @@ use crate::{
             entry::{Body, Content, ReplaceKind, State},
         },
         operations::{self, Claim, OperationLock, Selector},
+        snapshot::Seen,
     },
 };
 
@@ -27,6 +28,8 @@ pub(super) struct Call<'a> {
     pub operation_id: Option<&'a str>,
     pub wait: Duration,
     pub dry_run: bool,
+    /// What the record was chosen on by looking.
+    pub seen: Option<&'a Seen>,
 }
 
 impl Call<'_> {

@@ -64,6 +64,7 @@ pub(super) fn run(
         settle::settle_under(host, call.target, &lease)?;
     }
     let snapshot = lease.snapshot(dialect::of(call.target.agent))?;
+    call.seen.map_or(Ok(()), |seen| seen.require(&snapshot))?;
     let session_id = session_key(&snapshot.transcript, &snapshot.path);
     let ledger = Ledger::open(host.state.root(), call.target.agent, &session_id);
     if let Some(then) = &operation.abandoned

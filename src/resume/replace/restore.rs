@@ -54,6 +54,7 @@ pub fn restore(request: &RestoreRequest, host: &mut Host<'_>, agree: Agree<'_>) 
         operation_id: request.operation_id.as_deref(),
         wait: request.wait,
         dry_run: request.dry_run,
+        seen: None,
     };
     run(&call, host, agree, &|planning| plan_back(request, &call, planning))
 }

@@ -17,6 +17,7 @@ use crate::{
     store::{
         file::FileSource,
         ledger::entry::{Removed, ReplaceKind},
+        snapshot::Seen,
     },
     topology::{self, Tree, resolve_record, strictly_below},
     transcript::{IdIx, Pieces, Source, Transcript},
@@ -44,6 +45,8 @@ pub struct TruncateRequest {
     pub dry_run: bool,
     /// Which client is simulated.
     pub client: Client,
+    /// What the record was chosen on by looking, if it was.
+    pub seen: Option<Seen>,
 }
 
 /// Keeps a backup, then drops what descends from a record. `agree` is asked once everything is known and nothing is
@@ -61,6 +64,7 @@ pub fn truncate(request: &TruncateRequest, host: &mut Host<'_>, agree: Agree<'_>
         operation_id: request.operation_id.as_deref(),
         wait: request.wait,
         dry_run: request.dry_run,
+        seen: request.seen.as_ref(),
     };
     run(&call, host, agree, &|planning| plan_cut(request, &call, planning))
 }
