@@ -333,8 +333,6 @@ fn in_tmux_a_popup_shows_the_navigator_which_only_forks() {
     tmux.pty.send(&UP.repeat(2));
     tmux.pty.wait_text("other-reply");
     tmux.pty.send("f");
-    tmux.pty.wait_text("Enter does it");
-    tmux.pty.send(ENTER);
     let said = tmux.ended("0");
     let child = child(&tmux.stage);
     assert!(said.contains(&format!("session {child} holds everything up to record {OTHER}")), "{said}");
@@ -428,8 +426,6 @@ fn a_choice_that_nobody_waits_for_any_more_says_how_to_make_it() {
     let code = tmux.out.with_extension("code");
     until("the tool to end", || fs::read_to_string(&code).is_ok_and(|code| code == "137\n"));
     tmux.pty.send("f");
-    tmux.pty.wait_text("Enter does it");
-    tmux.pty.send(ENTER);
     tmux.pty.wait_text(&format!("`/pick {PICK}` makes the fork"));
     assert_eq!(tmux.stage.sessions(), [SESSION], "nothing was made");
     tmux.pty.send(ENTER);

@@ -256,11 +256,13 @@ fn emit_says_what_was_chosen_and_does_nothing() {
     let keys: &[(&[&str], Value)] = &[
         (&["q"], choice("cancel", None)),
         (&[ESC], choice("cancel", None)),
-        (&["f", ENTER], choice("fork", Some(PICK))),
+        (&["f"], choice("fork", Some(PICK))),
         (&[ENTER, ENTER], choice("fork", Some(PICK))),
-        (&["kr", ENTER], choice("resume", Some("a1970726-b6c2-44f8-9bd3-bb5cf4ff5a2f"))),
-        (&[TAB, "f", "jj", ENTER, "y"], choice("overwrite", Some(KEPT))),
-        (&["o", ENTER, "n", "f", ESC, "q"], choice("cancel", None)),
+        (&[ENTER, "f"], choice("fork", Some(PICK))),
+        (&["kr"], choice("resume", Some("a1970726-b6c2-44f8-9bd3-bb5cf4ff5a2f"))),
+        (&[TAB, "o", "y"], choice("overwrite", Some(KEPT))),
+        (&[TAB, ENTER, "jj", ENTER, "y"], choice("overwrite", Some(KEPT))),
+        (&["o", "n", ENTER, ESC, "q"], choice("cancel", None)),
     ];
     for (keys, expected) in keys {
         let mut pty = walk.start(&["--emit"], 100, 30);
@@ -268,13 +270,18 @@ fn emit_says_what_was_chosen_and_does_nothing() {
             pty.send(key);
             // Each press is seen before the next: a menu, a question, or the tree.
             let wanted: &str = match *key {
-                "f" | "kr" | "o" => "Enter does it",
+                ENTER => "Enter do",
+                "o" => "y overwrites",
                 "jj" => "> o",
                 ESC | "n" => "? keys",
                 _ => "",
             };
-            if !(wanted == "? keys" && keys.len() == 1) {
-                pty.wait_text(wanted);
+            let last = std::ptr::eq(key, keys.last().unwrap());
+            match *key {
+                _ if last => {}
+                // The second Enter takes what is marked in the menu.
+                ENTER if pty.screen().contents().contains("> o") => pty.wait_text("y overwrites"),
+                _ => pty.wait_text(wanted),
             }
         }
         let got = emitted(&Walk::ends(pty, 0));
@@ -311,8 +318,6 @@ fn only_the_choice_goes_to_stdout() {
     let mut pty = Pty::spawn(&shell, 100, 30);
     pty.wait_for("the tree", |s| marked(s).contains("pick"));
     pty.send("f");
-    pty.wait_text("Enter does it");
-    pty.send(ENTER);
     let _ = Walk::ends(pty, 0);
     let choice: Value = serde_json::from_slice(&fs::read(out).unwrap()).unwrap();
     assert_eq!((&choice["action"], &choice["node_uuid"]), (&json!("fork"), &json!(PICK)));
@@ -329,8 +334,6 @@ fn a_fork_is_made_at_a_leaf_and_at_a_reply() {
         let mut pty = walk.start(&["-q"], 100, 30);
         press(&mut pty, key, row);
         pty.send("f");
-        pty.wait_text("Enter does it");
-        pty.send(ENTER);
         let said = Walk::ends(pty, 0).screen.contents();
         assert!(said.contains(&format!("ends with record `{record}`")), "{said}");
         assert!(said.contains("qwen --resume "), "{said}");
@@ -397,8 +400,6 @@ fn inside_a_live_agent_only_a_fork_is_offered() {
         pty.wait_text(&format!("after it has ended, {command}"));
     }
     pty.send("f");
-    pty.wait_text("Enter does it");
-    pty.send(ENTER);
     let _ = Walk::ends(pty, 0);
     assert_eq!(fs::read(&file).unwrap(), before);
 }
@@ -409,8 +410,6 @@ fn a_resume_in_place_moves_the_clients_pick() {
     let mut pty = walk.start(&["-q"], 100, 30);
     press(&mut pty, TAB, "ui_telemetry (leaf)");
     pty.send("r");
-    pty.wait_text("> r");
-    pty.send(ENTER);
     let _ = Walk::ends(pty, 0);
     let inspection = walk.env.run(&["inspect", "--json", &walk.file]).code(0).json();
     assert_eq!(inspection["clientPick"]["leafUuid"], KEPT);
@@ -424,14 +423,10 @@ fn an_overwrite_asks_keeps_a_backup_and_is_undone() {
     press(&mut pty, HOME, "Uploads");
     press(&mut pty, "jj", "The service answers 503");
     pty.send("o");
-    pty.wait_text("> o");
-    pty.send(ENTER);
     pty.wait_text("A backup of the whole file is kept");
     pty.send(ENTER);
     pty.wait_text("nothing was changed");
     pty.send("o");
-    pty.wait_text("> o");
-    pty.send(ENTER);
     pty.wait_text("y overwrites");
     pty.send("y");
     let ended = Walk::ends(pty, 0);

@@ -89,8 +89,8 @@ fn screens() {
         ("beside", "<jj", 160, 24),
         ("short", "<jjjj", 80, 8),
         ("folded", "hhh", 100, 24),
-        ("menu", "<jjf", 120, 35),
-        ("overwrite", "<jjo^", 40, 20),
+        ("menu", "<jj^", 120, 35),
+        ("overwrite", "<jjo", 40, 20),
         ("resume-refused", "<jjr", 100, 24),
         ("search", "/retry", 100, 24),
         ("compare", "=>=", 100, 30),
@@ -105,14 +105,16 @@ fn screens() {
 
 #[test]
 fn every_size_is_drawn() {
-    let mut app = app(Options { color: true, emit: true, live: Some("a live agent".to_owned()) });
-    for keys in ["", "f", "q", "o", "q", "/re", "^", "v", "q", "?", "q", "=", ">=", "q"] {
-        press(&mut app, keys);
-        for (columns, rows) in
-            [(0, 0), (1, 1), (7, 3), (8, 1), (8, 2), (9, 4), (20, 7), (40, 13), (149, 14), (1000, 60)]
-        {
-            let drawn = screen(&mut app, columns, rows);
-            assert_eq!(drawn.lines().count(), usize::from(rows), "{keys} at {columns}x{rows}");
+    for live in [Some("a live agent".to_owned()), None] {
+        let mut app = app(Options { color: true, emit: true, live });
+        for keys in ["", "^", "q", "o", "q", "/re", "^", "v", "q", "?", "q", "=", ">=", "q"] {
+            press(&mut app, keys);
+            for (columns, rows) in
+                [(0, 0), (1, 1), (7, 3), (8, 1), (8, 2), (9, 4), (20, 7), (40, 13), (149, 14), (1000, 60)]
+            {
+                let drawn = screen(&mut app, columns, rows);
+                assert_eq!(drawn.lines().count(), usize::from(rows), "{keys} at {columns}x{rows}");
+            }
         }
     }
 }

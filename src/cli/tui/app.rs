@@ -221,7 +221,7 @@ impl App {
             Ask::Enter if self.row().member == 0 && self.doc.opens(item) => self.toggle(item),
             Ask::Enter if self.page.is_folded(item) => self.fold(item, false),
             Ask::Enter => self.open_menu(Action::Fork),
-            Ask::Menu(action) => self.open_menu(action),
+            Ask::Do(action) => return self.begin(action),
             Ask::Search => {
                 self.search.set_query(String::new());
                 self.mode = Mode::Search(self.row());
@@ -392,6 +392,25 @@ impl App {
         self.mode = Mode::Menu(at);
     }
 
+    /// Does it where it can be done; else the menu stands at it and says why not.
+    fn begin(&mut self, action: Action) -> Option<Outcome> {
+        self.open_menu(action);
+        match self.mode {
+            Mode::Menu(_) if self.why_not(action).is_none() => self.choose(action),
+            _ => None,
+        }
+    }
+
+    /// What would remove something is asked about once more.
+    fn choose(&mut self, action: Action) -> Option<Outcome> {
+        if action == Action::Overwrite {
+            self.mode = Mode::Confirm;
+            return None;
+        }
+        self.mode = Mode::Walk;
+        self.act(action)
+    }
+
     fn menu(&mut self, key: KeyEvent, at: usize) -> Option<Outcome> {
         let last = Action::ALL.len() - 1;
         let chosen = match key.code {
@@ -413,16 +432,12 @@ impl App {
             }
             _ => return None,
         };
-        self.mode = Mode::Walk;
         if let Some(why) = self.why_not(chosen) {
+            self.mode = Mode::Walk;
             self.say(why);
             return None;
         }
-        if chosen == Action::Overwrite {
-            self.mode = Mode::Confirm;
-            return None;
-        }
-        self.act(chosen)
+        self.choose(chosen)
     }
 
     fn confirm(&mut self, key: KeyEvent) -> Option<Outcome> {

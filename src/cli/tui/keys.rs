@@ -23,8 +23,8 @@ pub enum Ask {
     End,
     /// Open a group, or the menu.
     Enter,
-    /// The menu, at an entry.
-    Menu(super::Action),
+    /// Do it with the marked row.
+    Do(super::Action),
     /// Search.
     Search,
     /// The next match.
@@ -64,9 +64,9 @@ pub const SHOWN: &[(&str, &str)] = &[
     ("left h", "close it, or go to where the branch begins, then to the branch point"),
     ("PageUp, PageDown, Home, End", "pages, the first row, the last"),
     ("Enter", "open or close a group; on a message: what can be done there"),
-    ("f", "fork here: a new session that ends with this record"),
-    ("r", "resume here, in this session"),
-    ("o", "overwrite: drop what comes after, a backup is kept"),
+    ("f", "fork here, at once: a new session that ends with this record"),
+    ("r", "resume here, at once, in this session; `offshoot undo` takes it back"),
+    ("o", "overwrite: drop what comes after; asks first, a backup is kept"),
     ("/", "search the beginnings of rows (`offshoot find`: all); n and N go on"),
     ("Tab, Shift-Tab", "the next leaf, the one before"),
     ("[ ]", "the branch before or after this one"),
@@ -96,9 +96,9 @@ pub fn ask(key: KeyEvent) -> Option<Ask> {
         KeyCode::Home | KeyCode::Char('g') => Ask::Home,
         KeyCode::End | KeyCode::Char('G') => Ask::End,
         KeyCode::Enter => Ask::Enter,
-        KeyCode::Char('f') => Ask::Menu(Action::Fork),
-        KeyCode::Char('r') => Ask::Menu(Action::Resume),
-        KeyCode::Char('o') => Ask::Menu(Action::Overwrite),
+        KeyCode::Char('f') => Ask::Do(Action::Fork),
+        KeyCode::Char('r') => Ask::Do(Action::Resume),
+        KeyCode::Char('o') => Ask::Do(Action::Overwrite),
         KeyCode::Char('/') => Ask::Search,
         KeyCode::Char('n') => Ask::Next,
         KeyCode::Char('N') => Ask::Previous,
