@@ -1,4 +1,5 @@
-//! The prompt: one `dialoguer` list on stderr. The only module that names `dialoguer`.
+//! The prompt: one `dialoguer` list on stderr, or a question that is answered by a key. The only module that names
+//! `dialoguer`.
 //!
 //! - Nothing is chosen by default: the list starts without a marker, and Enter (or Space) does nothing until a
 //!   key has moved to a line. So a stray Enter, or one typed ahead, never takes a branch.
@@ -20,7 +21,7 @@ use std::{
 };
 
 use console::Term;
-use dialoguer::{Input, Select, theme::Theme};
+use dialoguer::{Confirm, Input, Select, theme::Theme};
 use jiff::Timestamp;
 
 use crate::{
@@ -153,10 +154,13 @@ pub fn pick_leaf(
 /// As for [`pick`].
 pub fn continued(leaf: &RecordId, child: &ContinuedIn, options: &PromptOptions) -> Result<Follow> {
     let turns = if child.turns == 1 { "turn" } else { "turns" };
-    let question =
-        format!("{} went on in session {}", choice::fit_id(leaf.as_str()), clean(&child.session_id));
+    let question = format!(
+        "{} went on in session {}. {KEYS}",
+        choice::fit_id(leaf.as_str()),
+        choice::fit_id(&child.session_id)
+    );
     let lines = [
-        format!("resume that session, with its {} new {turns}", child.turns),
+        format!("resume that session, with its {} new {turns}: {}", child.turns, child.session_id),
         format!("fork the branch again, without {}", if child.turns == 1 { "it" } else { "them" }),
     ];
     let line = |i: usize, width| fit(&lines[i], width);
@@ -166,18 +170,25 @@ pub fn continued(leaf: &RecordId, child: &ContinuedIn, options: &PromptOptions) 
     Ok(if answer == 0 { Follow::FollowChild } else { Follow::ForkAgain })
 }
 
-/// Asks whether something is to be done: `yes` and `no` say what either answer means.
+/// Asks whether something is to be done; `yes` says what that means. Whatever else is answered leaves everything as it
+/// is, so that a stray Enter does no harm.
 ///
 /// # Errors
-/// As for [`pick`]; `prompt-cancelled` for `no`.
-pub fn agree(question: &str, [yes, no]: [&str; 2], options: &PromptOptions) -> Result<()> {
-    let lines = [yes, no];
-    let line = |i: usize, width| fit(lines[i], width);
-    let list = List { question, items: lines.len(), line: &line, details: None, paint: options.paint };
-    match ask(&list)? {
-        0 => Ok(()),
-        _ => Err(cancelled()),
+/// As for [`pick`]; `prompt-cancelled` for anything but yes.
+pub fn agree(question: &str, yes: &str) -> Result<()> {
+    require_terminal()?;
+    let term = Term::stderr();
+    let held = Held::take();
+    for line in [question, &format!("y {yes}; n, Enter, Esc and q leave everything as it is")] {
+        term.write_line(&clean(line)).map_err(terminal_fault)?;
     }
+    let answer = Confirm::new().with_prompt("Go ahead?").default(false).interact_on_opt(&term);
+    match answer_of(answer)? {
+        Answer::Took(true) => return Ok(()),
+        Answer::Took(false) | Answer::Declined => {}
+        Answer::Interrupted => held.interrupted(),
+    }
+    Err(cancelled())
 }
 
 /// What is asked.

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use super::{
     args::{Global, ReplaceArgs, RestoreArgs, TruncateArgs},
     host::{self, Outside},
-    output,
-    prompt::{self, PromptOptions},
+    output, prompt,
     session::{self, Glance},
     text::{clean, counted},
 };
@@ -62,21 +61,21 @@ fn call(
 }
 
 fn ask(global: &Global, answer: &Replaced) -> Result<()> {
-    let options = PromptOptions::new(global);
     answer.warnings.iter().for_each(|w| output::warn(global, w));
     match (&answer.record_uuid, &answer.removed) {
         (Some(record), Some(removed)) => {
-            let question =
-                format!("Remove the {} below {record}?", counted(removed.records, "record", "records"));
+            let (what, them) = match removed.records {
+                1 => ("record".to_owned(), "it"),
+                n => (format!("{n} records"), "them"),
+            };
             prompt::agree(
-                &question,
-                ["remove them, and keep a backup", "leave everything as it is"],
-                &options,
+                &format!("Remove the {what} below {record}?"),
+                &format!("removes {them}, and keeps a backup"),
             )
         }
         _ => {
             let question = format!("Put {} back?", answer.restored_from.as_deref().unwrap_or("the backup"));
-            prompt::agree(&question, ["put it back", "leave everything as it is"], &options)
+            prompt::agree(&question, "puts it back, and keeps a backup of what stands there now")
         }
     }
 }

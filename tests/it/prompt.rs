@@ -329,7 +329,9 @@ fn a_terminal_that_becomes_too_small_is_asked_for_a_number() {
 fn a_leaf_that_went_on_in_a_child_is_asked_about() {
     let mut pty = start("continued:3", 80, 24);
     pty.wait_text("without them");
-    assert!(pty.screen().contents().contains("its 3 new turns"));
+    let screen = pty.screen().contents();
+    assert!(screen.contains("its 3 new turns: 5e55-"), "{screen}");
+    assert!(screen.starts_with("leaf-000 went on in session 5e55-") && screen.contains("Enter"), "{screen}");
     pty.send(DOWN);
     pty.send(DOWN);
     pty.wait_marked("fork the branch again");

@@ -436,32 +436,39 @@ fn a_message_of_claude_code_is_not_divided_and_a_subagent_has_no_end() {
 #[test]
 #[cfg(unix)]
 fn a_person_is_asked_and_may_decline() {
-    use crate::pty::{DOWN, ENTER, Pty};
+    use crate::pty::{CTRL_C, ENTER, ESC, Pty};
     let place = Place::with(&session().concat());
     let start = |args: &[&str]| Pty::spawn(&place.env.command(&[args, &[&place.path]].concat()), 100, 24);
     let cut: &[&str] = &["truncate", "--after", "one-a"];
+    for no in ["n", "q", ENTER, ESC, CTRL_C] {
+        let mut pty = start(cut);
+        pty.wait_text("Remove the 2 records below one-a?");
+        pty.wait_text("y removes them, and keeps a backup; n, Enter, Esc and q leave everything as it is");
+        pty.wait_text("Go ahead? [y/N]");
+        // What is no answer is passed over.
+        pty.send("x");
+        pty.send(no);
+        let declined = pty.wait();
+        assert_eq!((declined.code, declined.restored()), (Some(130), true), "{no:?}: {}", declined.drawn);
+        assert!(declined.drawn.contains("nothing was written"), "{no:?}: {}", declined.drawn);
+        assert_eq!(place.text(), session().concat());
+        assert_eq!(place.files(), [format!("{SESSION}.jsonl")]);
+    }
     let mut pty = start(cut);
-    pty.wait_text("Remove the 2 records below one-a?");
-    pty.send("q");
-    let declined = pty.wait();
-    assert_eq!((declined.code, declined.restored()), (Some(130), true), "{}", declined.drawn);
-    let mut pty = start(cut);
-    pty.wait_text("leave everything as it is");
-    pty.send(DOWN);
-    pty.wait_text("> remove them");
-    pty.send(DOWN);
-    pty.wait_text("> leave everything");
-    pty.send(ENTER);
-    assert_eq!(pty.wait().code, Some(130));
-    assert_eq!(place.text(), session().concat());
-    assert_eq!(place.files(), [format!("{SESSION}.jsonl")]);
-    let mut pty = start(cut);
-    pty.wait_text("leave everything as it is");
-    pty.send(DOWN);
-    pty.wait_text("> remove them");
-    pty.send(ENTER);
+    pty.wait_text("Go ahead? [y/N]");
+    pty.send("y");
     assert_eq!(pty.wait().code, Some(0));
     assert_eq!(place.pick(), "one-a");
+    let mut pty = start(&["restore"]);
+    pty.wait_text("y puts it back");
+    pty.send("y");
+    assert_eq!(pty.wait().code, Some(0));
+    assert_eq!(place.text(), session().concat());
+    let mut pty = start(&["truncate", "--after", "two-q"]);
+    pty.wait_text("Remove the record below two-q?");
+    pty.wait_text("y removes it, and");
+    pty.send("y");
+    assert_eq!(pty.wait().code, Some(0));
     // With `--yes` nobody is asked.
     assert_eq!(start(&["restore", "--yes"]).wait().code, Some(0));
     assert_eq!(place.text(), session().concat());
