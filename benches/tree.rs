@@ -41,7 +41,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 #[path = "screen/mod.rs"]
 mod screen;
 
-use screen::{COLUMNS, ROWS};
+use screen::{COLUMNS, NO_STATE, ROWS};
 
 fn main() -> Result<()> {
     let small = std::env::args().any(|a| a == "--small");
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
     drop(snapshot);
 
     let name = path.display().to_string();
-    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", &name])?;
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", NO_STATE, "tree", &name])?;
     let start = Instant::now();
     let doc = Doc::open(&cli.global, Some(&name))?;
     println!("read to outline     {}", ms(start.elapsed()));

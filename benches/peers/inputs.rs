@@ -136,6 +136,6 @@ pub fn count(file: &str) -> Result<String> {
 
 /// The program, without a state directory.
 pub fn ours<'a>(args: impl IntoIterator<Item = &'a str>) -> Program {
-    let fixed = [env!("CARGO_BIN_EXE_offshoot"), "--state-dir", "/nonexistent"];
+    let fixed = [env!("CARGO_BIN_EXE_offshoot"), "--state-dir", crate::screen::NO_STATE];
     Program::new(fixed.into_iter().chain(args))
 }

@@ -35,7 +35,7 @@ pub fn count(inputs: &Inputs) -> Result<Vec<Shares>> {
         let counted = format!("--callgrind-out-file={}", out.display());
         let program = env!("CARGO_BIN_EXE_offshoot");
         Program::new(["valgrind", "--quiet", "--tool=callgrind", &counted, program, "--state-dir"])
-            .and(["/nonexistent", "inspect", "--json", &file.name()])
+            .and([crate::screen::NO_STATE, "inspect", "--json", &file.name()])
             .sample()?;
         let report =
             Program::new(["callgrind_annotate", "--threshold=100", "--auto=no"]).and([&out]).text()?;

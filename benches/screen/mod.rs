@@ -11,6 +11,8 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 
 pub const COLUMNS: u16 = 120;
 pub const ROWS: u16 = 40;
+/// A state directory that holds nothing and that nothing is written to.
+pub const NO_STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/no-state");
 
 /// From the start of the program with these arguments to its first frame of any kind, and to the one that has `mark`.
 pub fn first_frames(args: &[&str], file: &Path, mark: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
@@ -21,7 +23,7 @@ pub fn first_frames(args: &[&str], file: &Path, mark: &str) -> Result<(Duration,
         pixel_height: 0,
     })?;
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_offshoot"));
-    command.args(["--state-dir", "/nonexistent"]);
+    command.args(["--state-dir", NO_STATE]);
     command.args(args);
     command.arg(file);
     command.env("TERM", "xterm-256color");

@@ -26,9 +26,12 @@ use crate::{
     topology::{Branch, ContinuedIn, Inspection},
 };
 
-/// The process environment, read once.
+/// The process environment, read once. Without a `HOME` the user's home is what the system knows it by, as it is to the
+/// agents' clients.
 pub fn environment() -> Env {
-    Env::read(|name| std::env::var_os(name))
+    // The standard library takes an empty `HOME` at its word.
+    let known = || std::env::home_dir().filter(|home| home.is_absolute()).or_else(process::home);
+    Env::read(|name| std::env::var_os(name)).or_home(known)
 }
 
 /// The working directory without symlinks, as clients record it.

@@ -11,7 +11,7 @@ pub struct Env {
     pub xdg_state_home: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`, if it is absolute.
     pub xdg_config_home: Option<PathBuf>,
-    /// `HOME` (on Windows `USERPROFILE`).
+    /// `HOME` (on Windows `USERPROFILE`), else the user's home by the system's user database.
     pub home: Option<PathBuf>,
     /// `QWEN_RUNTIME_DIR`.
     pub qwen_runtime_dir: Option<PathBuf>,
@@ -67,6 +67,13 @@ impl Env {
             no_color: get("NO_COLOR").is_some(),
             fault_point: text("OFFSHOOT_FAULT_POINT"),
         }
+    }
+
+    /// The same with the home that `known` gives, where no variable names one: the clients, too, ask the user database
+    /// then. Relative homes are none.
+    pub fn or_home(self, known: impl FnOnce() -> Option<PathBuf>) -> Env {
+        let home = self.home.clone().or_else(|| known().filter(|home| home.is_absolute()));
+        Env { home, ..self }
     }
 
     /// Where configuration lies: `$XDG_CONFIG_HOME/offshoot`, else `~/.config/offshoot`.

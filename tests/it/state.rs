@@ -6,7 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use offshoot::store::{env::Env, state::StateDir};
+use offshoot::store::{
+    agents::{claude::ClaudeDirs, qwen::QwenDirs},
+    env::Env,
+    sessions::{SessionContext, list},
+    state::StateDir,
+};
 
 use crate::support::TestEnv;
 
@@ -91,4 +96,49 @@ fn no_folder_on_the_way_to_what_is_recorded_may_be_anybody_elses() {
             assert!(ran.stderr.contains(&format!("state/{folder}`")), "{folder}: {}", ran.stderr);
         }
     }
+}
+
+/// All commands agree: sessions, state directory and policies are looked for in the home of the user database.
+#[test]
+fn without_a_home_the_user_database_is_asked() {
+    let known = || Some("/known".into());
+    for (home, expected) in [(None, "/known"), (Some(""), "/known"), (Some("/said"), "/said")] {
+        let pairs: Vec<(&str, &str)> = home.map(|home| ("HOME", home)).into_iter().collect();
+        let found = env(&pairs).or_home(known);
+        assert_eq!(found.home.as_deref(), Some(Path::new(expected)), "{home:?}");
+        let root = StateDir::default_root(&found).unwrap();
+        assert_eq!(root, Path::new(expected).join(".local/state/offshoot"));
+        let cwd = Path::new("/w");
+        assert_eq!(QwenDirs::from_env(&found, cwd).unwrap().home, Path::new(expected).join(".qwen"));
+        assert_eq!(ClaudeDirs::from_env(&found, cwd).unwrap().config, Path::new(expected).join(".claude"));
+    }
+    assert_eq!(env(&[]).or_home(|| Some("relative".into())).home, None);
+    assert_eq!(env(&[]).or_home(|| None).home, None);
+}
+
+/// A home that is not this user's to look into holds no session of his, and no command fails for it.
+#[cfg(unix)]
+#[test]
+fn a_home_that_cannot_be_looked_into_holds_no_session() {
+    use std::os::unix::fs::PermissionsExt;
+    let test = TestEnv::new();
+    let id = "aaaaaaaa-0000-4000-8000-000000000001";
+    for place in [".claude/projects/-w", ".qwen/projects/-w/chats"] {
+        test.write(&format!("home/{place}/{id}.jsonl"), "");
+    }
+    test.write("home/.reasonix/projects/-w/sessions-v4/one/manifest.json", "{}");
+    let home = test.path("home");
+    let all = || {
+        let found = Env { home: Some(home.clone()), ..Env::default() };
+        let ctx = SessionContext { env: &found, cwd: Path::new("/w"), agent: None, interactive: false };
+        list(&ctx, true).unwrap().len()
+    };
+    let before = all();
+    assert!(before >= 2, "{before}");
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o000)).unwrap();
+    // Nothing keeps the superuser out.
+    let expected = if fs::read_dir(&home).is_ok() { before } else { 0 };
+    let found = all();
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(found, expected);
 }

@@ -560,6 +560,9 @@ fn a_panic_gives_the_terminal_back() {
     );
 }
 
+/// A state directory that holds nothing and that nothing is written to.
+const NO_STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/no-state");
+
 /// The program that the tests below drive: a navigator whose session is held up by a pipe.
 #[test]
 #[ignore = "runs on the terminal of another test"]
@@ -575,7 +578,7 @@ fn on_a_terminal_with_a_slow_file() {
             _ => "/nonexistent/session.jsonl".into(),
         };
         let path = path.to_str().unwrap();
-        let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", path]).unwrap();
+        let cli = Cli::try_parse_from(["offshoot", "--state-dir", NO_STATE, "tree", path]).unwrap();
         Ok(Loaded { doc: Doc::open(&cli.global, Some(path))?, live: None })
     };
     let reader = Reader { name: "name\u{1b}[2J".to_owned(), total: 200_000_000, read: Arc::new(read) };

@@ -20,6 +20,9 @@ use crate::support::TestEnv;
 const SESSION: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 const OTHER: &str = "bbbbbbbb-0000-4000-8000-000000000002";
 
+/// A state directory that holds nothing and that nothing is written to.
+const NO_STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/no-state");
+
 fn line(uuid: &str, parent: Option<&str>, side: bool, message: &Value, more: &Value) -> String {
     let mut record = json!({"uuid": uuid, "parentUuid": parent, "isSidechain": side, "sessionId": SESSION,
         "timestamp": "2026-11-30T20:03:17.496Z", "type": message["role"], "cwd": "/w", "version": "2.1.332",
@@ -125,7 +128,7 @@ fn what_does_not_say_who_started_it_stands_at_the_end() {
 }
 
 fn app(file: &str) -> App {
-    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", file]).unwrap();
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", NO_STATE, "tree", file]).unwrap();
     App::new(Doc::open(&cli.global, Some(file)).unwrap(), Options::default())
 }
 

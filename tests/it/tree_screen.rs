@@ -19,13 +19,16 @@ use crate::support::{TestEnv, fixture};
 
 const SESSION: &str = "fixtures/demo/session.jsonl";
 
+/// A state directory that holds nothing and that nothing is written to.
+const NO_STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/no-state");
+
 fn app_of(session: &str) -> App {
-    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", session]).unwrap();
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", NO_STATE, "tree", session]).unwrap();
     App::new(Doc::open(&cli.global, Some(session)).unwrap(), Options::default())
 }
 
 fn app(options: Options) -> App {
-    let cli = Cli::try_parse_from(["offshoot", "--state-dir", "/nonexistent", "tree", SESSION]).unwrap();
+    let cli = Cli::try_parse_from(["offshoot", "--state-dir", NO_STATE, "tree", SESSION]).unwrap();
     let mut doc = Doc::open(&cli.global, Some(SESSION)).unwrap();
     // Its path is shown, and is another one in each checkout.
     doc.opened.path = SESSION.into();

@@ -17,7 +17,12 @@ use crate::{
     dialect,
     record::Agent,
     refusal::{Error, Result},
-    store::{agents::qwen::home::entries, env::Env, file::FileSource, git::Worktrees, process},
+    store::{
+        agents::qwen::home::{entries, entries_in_reach},
+        env::Env,
+        file::FileSource,
+        git::Worktrees,
+    },
     transcript::Source,
 };
 
@@ -37,7 +42,7 @@ impl ClaudeDirs {
     pub fn from_env(env: &Env, cwd: &Path) -> Option<ClaudeDirs> {
         let config = match &env.claude_config_dir {
             Some(dir) => cwd.join(dir),
-            None => env.home.clone().or_else(process::home)?.join(".claude"),
+            None => env.home.clone()?.join(".claude"),
         };
         Some(ClaudeDirs { config })
     }
@@ -48,7 +53,7 @@ impl ClaudeDirs {
     /// # Errors
     /// `io`. A project folder that this user may not read holds nothing that he could resume: it is passed over.
     pub fn sessions(&self) -> Result<Vec<SessionFile>> {
-        let folders = entries(&self.config.join("projects"))?;
+        let folders = entries_in_reach(&self.config.join("projects"))?;
         let folders: BTreeSet<PathBuf> =
             folders.into_iter().filter_map(|(_, path)| path.canonicalize().ok()).collect();
         let mut found = Vec::new();

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     refusal::{Code, Fault, Refusal, Result},
-    store::{env::Env, file::read_small, process, state::unsafe_path},
+    store::{agents::is_in_reach, env::Env, file::read_small, state::unsafe_path},
 };
 
 /// More than any settings file holds.
@@ -35,9 +35,7 @@ impl QwenDirs {
     /// # Errors
     /// `usage` if there is neither `QWEN_HOME` nor any home.
     pub fn from_env(env: &Env, cwd: &Path) -> Result<QwenDirs> {
-        // The client asks the user database too where `HOME` is not set.
-        let looked_up = if env.home.is_none() && env.qwen_home.is_none() { process::home() } else { None };
-        let home_dir = env.home.as_deref().or(looked_up.as_deref());
+        let home_dir = env.home.as_deref();
         let home = match (&env.qwen_home, home_dir) {
             (Some(dir), _) => absolute(dir, home_dir, cwd),
             (None, Some(home)) => home.join(".qwen"),
@@ -158,7 +156,7 @@ pub struct SessionFile {
 pub fn sessions_in(chats: &Path) -> Result<Vec<SessionFile>> {
     let mut found = Vec::new();
     for (dir, archived) in [(chats.to_owned(), false), (chats.join("archive"), true)] {
-        for (name, path) in entries(&dir)? {
+        for (name, path) in entries_in_reach(&dir)? {
             let is_file = fs::symlink_metadata(&path).is_ok_and(|m| m.is_file());
             if let Some(id) = session_of_file_name(&name).filter(|_| is_file) {
                 found.push(SessionFile { session_id: id.to_owned(), path, archived });
@@ -174,7 +172,7 @@ pub fn sessions_in(chats: &Path) -> Result<Vec<SessionFile>> {
 /// # Errors
 /// `io`.
 pub fn all_chats(projects: &Path) -> Result<Vec<PathBuf>> {
-    let mut dirs: Vec<_> = entries(projects)?.into_iter().map(|(_, p)| p.join("chats")).collect();
+    let mut dirs: Vec<_> = entries_in_reach(projects)?.into_iter().map(|(_, p)| p.join("chats")).collect();
     dirs.retain(|d| d.is_dir());
     dirs.sort();
     Ok(dirs)
@@ -197,6 +195,11 @@ pub(in crate::store::agents) fn entries(dir: &Path) -> Result<Vec<(String, PathB
         }
     }
     Ok(found)
+}
+
+/// [`entries`] of a folder of sessions: none where this user cannot come to it.
+pub(in crate::store::agents) fn entries_in_reach(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
+    if is_in_reach(dir) { entries(dir) } else { Ok(Vec::new()) }
 }
 
 /// The client's `resolvePath`: a leading `~`, then relative to the working directory; `.` and `..` taken out.
@@ -355,9 +358,6 @@ mod tests {
         let found = QwenDirs::from_env(&env(&[]), &cwd).unwrap();
         assert_eq!((found.runtime, found.notes.len()), (cwd.join("user"), 1));
         let without = QwenDirs::from_env(&Env::default(), &cwd).map(|d| d.home);
-        match process::home() {
-            Some(home) => assert_eq!(without.unwrap(), home.join(".qwen")),
-            None => assert_eq!(without.unwrap_err().code(), "usage"),
-        }
+        assert_eq!(without.unwrap_err().code(), "usage");
     }
 }

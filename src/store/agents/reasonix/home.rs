@@ -9,7 +9,7 @@ use super::is_session_dir;
 use crate::{
     dialect::reasonix::ids,
     refusal::{Fault, Result},
-    store::env::Env,
+    store::{agents::is_in_reach, env::Env},
 };
 
 const SESSIONS: &str = "sessions-v4";
@@ -81,6 +81,7 @@ fn folders(dir: &Path) -> Result<Vec<PathBuf>> {
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(Vec::new());
         }
+        Err(_) if !is_in_reach(dir) => return Ok(Vec::new()),
         Err(e) => return Err(Fault::io("list", dir, e).into()),
     };
     let mut found: Vec<PathBuf> = entries
