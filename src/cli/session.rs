@@ -222,8 +222,8 @@ impl Surroundings {
     }
 }
 
-/// The agent that was named; else by content, not by folder: to read a transcript by another agent's rules would give
-/// wrong leaves.
+/// The agent that was named; else by content, by folder only where the content tells nothing: to read a transcript by
+/// another agent's rules would give wrong leaves.
 ///
 /// # Errors
 /// `agent-unknown`, `unsafe-path`, `io`.

@@ -206,6 +206,8 @@ fn table(rows: &[Row], now: Timestamp, columns: usize, paint: Paint) -> String {
         let id: String = row.session_id.chars().take(id_width).collect();
         let mark = match &row.client_pick {
             _ if row.error.is_some() => "?",
+            // Nothing can be lost of it.
+            _ if row.leaves == Some(0) => " ",
             Some(pick) if !pick.stale => " ",
             _ => "!",
         };

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    agents::reasonix,
+    agents::{agent_of_place, reasonix},
     file::{FileSource, identity},
     ledger::entry::{PartRef, SnapshotRef},
 };
@@ -127,7 +127,8 @@ pub fn quiet_for(path: &Path, now: Timestamp) -> Result<Duration> {
     Ok(now.duration_since(since).try_into().unwrap_or_default())
 }
 
-/// Whose transcript a file is, by its content; none if it is nobody's that we know.
+/// Whose transcript a file is, by its content; where that tells nothing, as of an empty file, by its place. None if it is
+/// nobody's that we know.
 ///
 /// # Errors
 /// `unsafe-path` for anything but a regular file; `io`.
@@ -136,7 +137,8 @@ pub fn agent_of(path: &Path) -> Result<Option<Agent>> {
         return Ok(Some(Agent::Reasonix));
     }
     let source = FileSource::open(path)?;
-    dialect::recognise(&source).map_err(|e| read_error(path, e))
+    let told = dialect::recognise(&source).map_err(|e| read_error(path, e))?;
+    Ok(told.or_else(|| agent_of_place(path)))
 }
 
 impl Snapshot {

@@ -192,7 +192,8 @@ fn the_list_says_what_each_session_is_about() {
     let rows = document["sessions"].as_array().unwrap();
     let ids: Vec<_> = rows.iter().map(|r| r["sessionId"].as_str().unwrap()).collect();
     assert_eq!(ids, [C, B, A]);
-    assert_eq!((&rows[0]["leaves"], &rows[0]["error"]["code"]), (&Value::Null, &json!("agent-unknown")));
+    // Whose it is, its place tells, where nothing in it does.
+    assert_eq!((&rows[0]["leaves"], &rows[0]["error"]), (&json!(0), &Value::Null));
     assert_eq!(
         (&rows[1]["title"], &rows[1]["archived"], &rows[1]["leaves"]),
         (&json!("Second of quite a number of titles (branch 385e46a0)"), &json!(true), &json!(1))
@@ -479,4 +480,42 @@ fn a_bar_stands_on_a_terminal_while_many_sessions_are_read() {
         assert_eq!(ended.drawn.contains(" of 60 sessions"), shown, "{}", ended.drawn);
         assert!(ended.line_mode && !ended.screen.contents().contains(" of 60 sessions"));
     }
+}
+
+/// A session in which nobody has said anything yet is one: the place tells whose it is.
+#[test]
+fn an_empty_session_is_known_by_its_place() {
+    let test = TestEnv::new();
+    let id = |n: u8| format!("aaaaaaaa-0000-4000-8000-00000000000{n}");
+    let places = [
+        ("claude", ".claude/projects/-w"),
+        ("qwen", ".qwen/projects/-w/chats"),
+        ("qwen", ".qwen/projects/-w/chats/archive"),
+    ];
+    for (n, (agent, place)) in (1..).zip(places) {
+        let (id, text) = (id(n), if n == 2 { "no record\n" } else { "" });
+        let path = test.write(&format!("home/{place}/{id}.jsonl"), text);
+        for session in [&id, &path] {
+            let page = test.run(&["tree", "--print", session]).code(0).stdout;
+            assert!(page.contains("No messages in this session") && page.contains(agent), "{page}");
+            let json = test.run(&["tree", "--print", "--json", session]).code(0).json();
+            assert_eq!((&json["agent"], &json["records"]), (&json!(agent), &json!(0)));
+            let inspection = test.run(&["inspect", "--json", session]).code(0).json();
+            assert_eq!(inspection["branches"], json!([]));
+            for refused in [&["resume", session][..], &["truncate", session, "--after", "abcd"]] {
+                let refused = test.run(&[refused, &["--json"]].concat()).code(3).json();
+                let code = refused["refusal"]["code"].as_str().unwrap();
+                assert!(["no-leaf", "leaf-unknown"].contains(&code), "{refused}");
+            }
+        }
+    }
+    let listed = test.run(&["sessions", "--all", "--json"]).code(0).json();
+    for session in listed["sessions"].as_array().unwrap() {
+        assert_eq!((&session["leaves"], &session["error"]), (&json!(0), &json!(null)), "{session}");
+    }
+    let table = test.run(&["sessions", "--all"]).code(0).stdout;
+    assert!(!table.contains(['!', '?']), "nothing of them can be lost: {table}");
+    // Anywhere else nothing tells whose it is.
+    let path = test.write("home/empty.jsonl", "");
+    assert_eq!(test.run(&["inspect", "--json", &path]).code(3).json()["refusal"]["code"], "agent-unknown");
 }
