@@ -91,7 +91,9 @@ pub fn require_terminal() -> Result<()> {
         (false, false) => "stdin and stderr are",
     };
     Err(Refusal::new(Code::NotATerminal, format!("a prompt needs a terminal, and {missing} none"))
-        .hint("choose with `--leaf ID` or `--policy FILE`; `offshoot inspect` lists the leaves")
+        .hint(
+            "choose with `offshoot resume --leaf ID` or `--policy FILE`; `offshoot inspect` lists the leaves",
+        )
         .into())
 }
 

@@ -1,6 +1,7 @@
 //! `tree`: the navigator, or its page printed once.
 
 use std::{
+    fmt::Write as _,
     path::Path,
     process::ExitCode,
     sync::{Arc, atomic::AtomicU64},
@@ -95,7 +96,7 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
         }
         Outcome::Act(action, record, turn) => {
             let seen = still_there(doc, action)?;
-            act(global, &session.file, seen, action, record, turn)
+            act(global, &session.file, seen, action, record, turn).map_err(|error| of_command(error, action))
         }
     }
 }
@@ -201,6 +202,19 @@ fn act(
             let how = ReplaceArgs { yes: true, operation_id: None, wait, dry_run: false };
             truncate::run(global, &TruncateArgs { session, after: record.to_string(), how }, seen)
         }
+    }
+}
+
+/// What a hint says of options is said of those of the command that was run here.
+fn of_command(error: Error, action: Action) -> Error {
+    match error {
+        Error::Refusal(mut refusal) => {
+            if let Some(hint) = refusal.hint.as_mut().filter(|hint| hint.contains("`--")) {
+                let _ = write!(hint, " (an option of `offshoot {}`)", action.verb());
+            }
+            Error::Refusal(refusal)
+        }
+        fault => fault,
     }
 }
 

@@ -171,7 +171,9 @@ pub trait Dialect: Sync + Send {
     fn cut_at(&self, t: &Transcript, source: &dyn Source, id: IdIx) -> io::Result<Result<Cut, Box<Refusal>>> {
         let _ = source;
         let message = format!("sessions of this agent cannot be forked at a record (`{}`)", t.id(id));
-        Ok(Err(Box::new(Refusal::new(Code::SeedUnsupported, message).hint("fork at a turn: `--turn ID`"))))
+        Ok(Err(Box::new(
+            Refusal::new(Code::SeedUnsupported, message).hint("fork at a turn: `offshoot fork --turn ID`"),
+        )))
     }
 }
 

@@ -63,12 +63,12 @@ pub fn verdict_refusal(policy: &Policy, verdict: &Verdict) -> Option<Refusal> {
             let message = format!("policy `{name}` asks at the prompt ({who}), and there is no terminal");
             let listed =
                 Listed { count: leaves.len() as u64, leaves: leaves.iter().take(50).cloned().collect() };
-            let hint = "run it on a terminal, or choose with `--leaf ID`";
+            let hint = "run it on a terminal, or choose with `offshoot resume --leaf ID`";
             (Refusal::new(Code::NotATerminal, message).hint(hint), listed, rule.as_ref())
         }
         Outcome::NoMatch => {
             let message = format!("policy `{name}` chose no leaf: {}", why_none(&verdict.trace));
-            let hint = "see what each rule did with `offshoot policy explain`, or choose with `--leaf ID`";
+            let hint = "see what each rule did with `offshoot policy explain`, or choose with `offshoot resume --leaf ID`";
             (Refusal::new(Code::PolicyNoMatch, message).hint(hint), Listed::default(), None)
         }
         Outcome::Ambiguous { rule, leaves } => {
@@ -77,7 +77,7 @@ pub fn verdict_refusal(policy: &Policy, verdict: &Verdict) -> Option<Refusal> {
                 leaves.count,
                 why_tied(verdict.trace.iter().find(|t| &t.name == rule)),
             );
-            let hint = "see what each rule did with `offshoot policy explain`, or choose with `--leaf ID`";
+            let hint = "see what each rule did with `offshoot policy explain`, or choose with `offshoot resume --leaf ID`";
             (Refusal::new(Code::PolicyAmbiguous, message).hint(hint), leaves.clone(), Some(rule))
         }
     };

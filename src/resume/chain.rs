@@ -78,7 +78,7 @@ fn broken(t: &Transcript, chain: &Chain, leaf: &RecordId, allow_gap: bool) -> Op
                  the history before it would be lost"
             ),
         )
-        .hint("`--allow-gap` seeds the part below the gap")
+        .hint("`offshoot resume --leaf ID --allow-gap` seeds the part below the gap")
         .detail(json!({"leafUuid": leaf, "gap": {"childUuid": child, "missingParentUuid": missing},
                        "records": chain.uuids.len()})),
     )

@@ -66,7 +66,7 @@ pub(super) fn refuse_live_owner(host: &Host<'_>, path: &Path) -> Result<()> {
         Code::LeaseHeld,
         format!("session `{session_id}` is open in a live agent: {}", owner.what),
     )
-    .hint("end it first, or fork (`--seed fork`), which works while the agent runs")
+    .hint("end it first, or fork (`offshoot fork`, `offshoot resume --seed fork`), which works while the agent runs")
     .detail(json!({"owner": owner.to_json()}))
     .into())
 }

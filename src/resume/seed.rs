@@ -240,7 +240,7 @@ fn plan_in_place(
             // A file that changed meanwhile says nothing of the leaf, and to try again helps.
             session.snapshot.check(Growth::Refuse)?;
             return Err(chain::unreachable(&decided.choice.leaf, &why)
-                .hint("a fork can reach it (`--seed fork`): it holds the chain and nothing else")
+                .hint("a fork can reach it (`offshoot resume --leaf ID --seed fork`): it holds the chain and nothing else")
                 .into());
         }
     };

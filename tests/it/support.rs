@@ -45,9 +45,30 @@ impl TestEnv {
         c
     }
 
-    /// Runs to the end.
+    /// Runs to the end. Whatever is run, its hints name no option that it lacks.
+    #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ran {
-        Ran::from(self.command(args).output().unwrap())
+        let ran = Ran::from(self.command(args).output().unwrap());
+        self.hints_fit(args, &ran);
+        ran
+    }
+
+    /// An option that a hint names without its command is one of the command that was run.
+    #[track_caller]
+    fn hints_fit(&self, args: &[&str], ran: &Ran) {
+        let refused: Option<serde_json::Value> = serde_json::from_str(&ran.stdout).ok();
+        let hint = refused.as_ref().and_then(|refused| refused["refusal"]["hint"].as_str());
+        let said = ran.stderr.lines().filter_map(|line| line.strip_prefix("hint: "));
+        for hint in hint.into_iter().chain(said) {
+            for option in hint.split("`--").skip(1) {
+                let name = option.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap();
+                let groups = ["audit", "policy"];
+                let words = if groups.contains(&args[0]) { &args[..2] } else { &args[..1] };
+                let help = self.command(&[words, &["--help"]].concat()).output().unwrap().stdout;
+                let help = String::from_utf8_lossy(&help).into_owned();
+                assert!(help.contains(&format!("--{name}")), "{words:?} has no `--{name}`: {hint}");
+            }
+        }
     }
 
     /// Writes a file below the test's folder and returns its path as text.

@@ -434,6 +434,20 @@ fn a_message_of_claude_code_is_not_divided_and_a_subagent_has_no_end() {
 }
 
 #[test]
+fn what_a_hint_names_can_be_done() {
+    let env = TestEnv::new();
+    let gap = fs::read(fixture("cases/qwen/g1-missing-parent-mid-chain/transcript.jsonl")).unwrap();
+    let path = env.write("t.jsonl", gap);
+    let above = "00000000-0000-4000-8000-000000000008";
+    let refused = env.run(&["truncate", &path, "--after", above, "--json"]).code(3).json();
+    assert_eq!(refused["refusal"]["code"], "chain-broken");
+    let hint = refused["refusal"]["hint"].as_str().unwrap();
+    assert_eq!(hint, "`offshoot resume --leaf ID --allow-gap` seeds the part below the gap");
+    let leaf = "00000000-0000-4000-8000-000000000009";
+    let _ = env.run(&["resume", &path, "--leaf", leaf, "--allow-gap"]).code(0);
+}
+
+#[test]
 #[cfg(unix)]
 fn a_person_is_asked_and_may_decline() {
     use crate::pty::{CTRL_C, ENTER, ESC, Pty};

@@ -52,6 +52,15 @@ impl Action {
         }
     }
 
+    /// The name of the command that does the same.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Action::Fork => "fork",
+            Action::Resume => "resume",
+            Action::Overwrite => "truncate",
+        }
+    }
+
     /// The command that does the same.
     pub fn command(self, session: impl Display, record: &RecordId) -> String {
         match self {

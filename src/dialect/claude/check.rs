@@ -43,7 +43,7 @@ fn in_place_refusal(t: &Transcript, chain: &Chain, leaf: IdIx) -> Option<Refusal
                 Code::OutOfReach,
                 format!("in this file the chain of `{id}` is out of the client's reach: {why}"),
             )
-            .hint("fork instead (`--seed fork`)")
+            .hint("fork instead (`offshoot resume --leaf ID --seed fork`)")
             .detail(json!({"leafUuid": id, "bytes": t.bytes + t.torn_bytes})),
         );
     }
@@ -55,7 +55,7 @@ fn in_place_refusal(t: &Transcript, chain: &Chain, leaf: IdIx) -> Option<Refusal
                 Code::InsideToolRound,
                 format!("`{id}` stands inside a round of tool calls that lacks a result"),
             )
-            .hint("fork instead (`--seed fork`), or let the round end first")
+            .hint("fork instead (`offshoot resume --leaf ID --seed fork`), or let the round end first")
             .detail(json!({"leafUuid": id})),
         );
     }
@@ -75,7 +75,7 @@ fn in_place_refusal(t: &Transcript, chain: &Chain, leaf: IdIx) -> Option<Refusal
                 t.id(copy)
             ),
         )
-        .hint("fork instead (`--seed fork`): the child holds one of them")
+        .hint("fork instead (`offshoot resume --leaf ID --seed fork`): the child holds one of them")
         .detail(json!({"leafUuid": id, "copyUuid": t.id(copy)})),
     )
 }

@@ -162,7 +162,7 @@ pub fn unsupported(what: &str) -> Refusal {
         Code::SeedUnsupported,
         format!("Reasonix has no {what}: nothing but the client appends to a session of it"),
     )
-    .hint("fork (`--seed fork`), which makes a session of its own")
+    .hint("fork (`offshoot fork --turn ID`, `offshoot resume --seed fork`), which makes a session of its own")
 }
 
 fn is_end(t: &Transcript, id: IdIx) -> bool {

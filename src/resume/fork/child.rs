@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     dialect::{self, Client},
-    refusal::{Code, Error, Result},
+    refusal::{Error, Result},
     resume::{
         Host,
         chain::{self, Seedable},
@@ -71,8 +71,7 @@ pub(super) fn plan(
     request.seen.as_ref().map_or(Ok(()), |seen| seen.require_beginning(&prefix))?;
     let t = &prefix.transcript;
     let chain = chain::seedable(dialect, t, &prefix, &found.cut.record, false, false)
-        .map_err(Error::io("read", path))?
-        .map_err(without_gap)?;
+        .map_err(Error::io("read", path))??;
     let version = request.client.version.clone().or_else(|| t.client_version.clone());
     let client = Client { version, ..request.client.clone() };
     let expected = dialect.expected(t, &chain.chain, &client).history;
@@ -94,17 +93,6 @@ pub(super) fn plan(
     seed::name_child(host, agent, path, operation_id, &mut record);
     let source_session = found.session_id.clone();
     Ok(Planned { prefix, chain, client, expected, source_session, record })
-}
-
-/// `fork` cuts at no gap; `resume` may.
-fn without_gap(error: Error) -> Error {
-    match error {
-        Error::Refusal(mut r) if r.code == Code::ChainBroken => {
-            r.hint = Some("`offshoot resume --leaf ID --allow-gap` seeds the part below the gap".to_owned());
-            Error::Refusal(r)
-        }
-        other => other,
-    }
 }
 
 impl Planned {
