@@ -6,6 +6,7 @@
 //! any case, for file systems that tell nothing, and so are the marks of the processes that have it open.
 
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::mpsc::{self, Receiver, RecvTimeoutError},
@@ -244,8 +245,10 @@ impl Watch {
 fn stamp(path: &Path, related: &[PathBuf]) -> Result<Stamp> {
     let file = transcript_file(path);
     let meta = match std::fs::symlink_metadata(&file) {
+        // What is no file is nothing to be read: the session is gone until there is one again.
+        Ok(meta) if !meta.is_file() => return Ok(None),
         Ok(meta) => meta,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(e) => return Err(Error::io("inspect", &file)(e)),
     };
     let beside = match path.parent().filter(|_| file != path) {
@@ -264,12 +267,13 @@ fn transcript_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(reasonix::LOG) } else { path.to_owned() }
 }
 
-/// What is over at the next look: the file went away or was cut while it was read.
+/// What is over at the next look: the file went away, was cut, or gave way to what is no file while it was read.
 fn passes(error: &Error) -> bool {
     match error {
-        Error::Refusal(refusal) => refusal.code == Code::SnapshotChanged,
-        Error::Fault(fault) => {
-            fault.source.as_ref().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
-        }
+        Error::Refusal(refusal) => matches!(refusal.code, Code::SnapshotChanged | Code::UnsafePath),
+        Error::Fault(fault) => fault
+            .source
+            .as_ref()
+            .is_some_and(|e| matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)),
     }
 }

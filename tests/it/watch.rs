@@ -148,6 +148,31 @@ fn a_file_may_be_renamed_deleted_and_made_again() {
     assert_eq!(watch.event("new-leaf")["leafUuid"], "b2");
 }
 
+/// Whatever else takes the file's name, the session is gone, and comes back with the next file.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_no_session() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", two_records());
+    let elsewhere = env.write("elsewhere.jsonl", two_records());
+    let mut watch = Watch::start(&env, &path);
+    let _ = watch.event("state");
+    let others: [&dyn Fn(); 3] = [
+        &|| fs::create_dir(&path).unwrap(),
+        &|| assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success()),
+        &|| std::os::unix::fs::symlink(&elsewhere, &path).unwrap(),
+    ];
+    for other in others {
+        fs::remove_file(&path).unwrap();
+        other();
+        let _ = watch.event("gone");
+        let _ = fs::remove_file(&path).or_else(|_| fs::remove_dir(&path));
+        fs::write(&path, two_records()).unwrap();
+        assert_eq!(watch.event("state")["why"], "created");
+    }
+    assert_eq!(watch.child.try_wait().unwrap(), None, "it still watches");
+}
+
 /// A session of several files is its log, and a branch of it is a session beside it.
 #[test]
 fn a_session_in_a_folder_is_watched_with_its_children() {
