@@ -93,6 +93,7 @@ fn the_record_its_ancestors_and_every_other_branch_stay_as_they_are() {
     let place = Place::with(&lines.concat());
     let answer = place.run("truncate", &["--after", "one-a"]).code(0).json();
     assert_eq!(answer["schema"], "offshoot.truncate/1");
+    assert_eq!((&answer["warnings"], &answer["dryRun"]), (&json!([]), &json!(false)));
     assert_eq!(answer["recordUuid"], "one-a");
     assert_eq!(answer["removed"], json!({"records": 2, "lines": 0}));
     let text = place.text();
@@ -138,6 +139,7 @@ fn restore_takes_it_back_and_only_once() {
     let after = place.text();
     let answer = place.run("restore", &[]).code(0).json();
     assert_eq!(answer["schema"], "offshoot.restore/1");
+    assert_eq!((&answer["warnings"], &answer["dryRun"]), (&json!([]), &json!(false)));
     assert_eq!((&answer["undoes"], &answer["restoredFrom"]), (&json!("cut"), &cut["backup"]));
     assert_eq!((&answer["old"], &answer["new"]), (&cut["new"], &cut["old"]));
     assert_eq!(answer["parentUuid"], "other-a");

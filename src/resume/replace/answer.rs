@@ -48,10 +48,8 @@ pub struct Replaced {
     /// Whether this was answered from the ledger.
     pub replayed: bool,
     /// What a person should know.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// Whether nothing was written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
