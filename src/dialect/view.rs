@@ -3,6 +3,9 @@
 
 use super::Decoded;
 
+/// What an anchor of ours is called.
+pub const ANCHOR: &str = "offshoot's anchor";
+
 /// One record, to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {

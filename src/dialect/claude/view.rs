@@ -3,12 +3,13 @@
 use crate::dialect::{
     Part, View,
     jsonl::json::{Cursor, Field, Result, member_of},
+    view::ANCHOR,
 };
 
 /// Decodes one record. Bytes that begin with no JSON object give nothing.
 pub(super) fn view(bytes: &[u8]) -> View {
     let mut view = View::default();
-    let (mut kind, mut subtype, mut attachment, mut content) = (None, None, None, None);
+    let (mut kind, mut subtype, mut attachment, mut content, mut level) = (None, None, None, None, None);
     let read = Cursor::new(bytes).members(&mut |key, value| {
         let text = |value: &mut Cursor<'_>| Ok(value.field()?.text().map(|t| t.into_owned()));
         match key.text().as_ref() {
@@ -16,6 +17,7 @@ pub(super) fn view(bytes: &[u8]) -> View {
             "type" => kind = text(value)?,
             "subtype" => subtype = text(value)?,
             "content" => content = text(value)?,
+            "level" => level = text(value)?,
             "attachment" => attachment = member_of(value, "type")?.text().map(|t| t.into_owned()),
             "message" => message(value, &mut view.parts)?,
             _ => drop(value.skip()?),
@@ -26,6 +28,10 @@ pub(super) fn view(bytes: &[u8]) -> View {
         return View::default();
     }
     view.note = match kind.as_deref() {
+        // The client itself writes no system record that says nothing.
+        Some("system") if subtype.is_none() && content.is_none() && level.is_none() => {
+            Some(ANCHOR.to_owned())
+        }
         Some("system") => subtype.or(Some("system".to_owned())),
         Some("attachment") => Some(attachment.unwrap_or_else(|| "attachment".to_owned())),
         Some("progress") => kind,
@@ -187,6 +193,9 @@ mod tests {
         );
         let attached = r#"{"type":"attachment","attachment":{"type":"skill_listing"}}"#;
         assert_eq!(note(attached).as_deref(), Some("skill_listing"));
+        let anchor = r#"{"type":"system","isMeta":false,"uuid":"u","parentUuid":"p"}"#;
+        assert_eq!(note(anchor).as_deref(), Some("offshoot's anchor"));
+        assert_eq!(note(r#"{"type":"system","content":"Login"}"#).as_deref(), Some("system"));
         assert_eq!(note(r#"{"type":"user","subtype":"x","message":{"content":"p"}}"#), None);
         assert_eq!(view(b"[1"), View::default());
     }

@@ -142,7 +142,7 @@ fn system(subtype: &str) -> Flags {
 }
 
 /// Whether a `systemPayload` is that of our own anchor: an object whose `offshoot` is an integer.
-fn anchor(value: &mut Cursor<'_>) -> Result<bool> {
+pub(super) fn anchor(value: &mut Cursor<'_>) -> Result<bool> {
     let mut ours = false;
     if value.peek() != Some(b'{') {
         return value.skip().map(|_| false);

@@ -1,21 +1,26 @@
 //! The parts of a record that a person is shown.
 
-use super::head::each_part;
+use super::head::{anchor, each_part};
 use crate::dialect::{
     Part, View,
     jsonl::json::{Cursor, Field, Result, member_of},
+    view::ANCHOR,
 };
 
 /// Decodes one record. Bytes that are no JSON object give nothing.
 pub(super) fn view(bytes: &[u8]) -> View {
-    let (mut view, mut title, mut kind) = (View::default(), None, None);
+    let (mut view, mut title, mut kind, mut ours) = (View::default(), None, None, false);
     let read = Cursor::new(bytes).members(&mut |key, value| {
         let text = |value: &mut Cursor<'_>| Ok(value.field()?.text().map(|t| t.into_owned()));
         match key.text().as_ref() {
             "timestamp" => view.timestamp = text(value)?,
             "type" => kind = text(value)?,
             "subtype" => view.note = text(value)?,
-            "systemPayload" => title = member_of(value, "customTitle")?.text().map(|t| t.into_owned()),
+            "systemPayload" => {
+                let payload = value.skip()?;
+                title = member_of(&mut Cursor::new(payload), "customTitle")?.text().map(|t| t.into_owned());
+                ours = anchor(&mut Cursor::new(payload))?;
+            }
             "message" => each_part(value, &mut |given| {
                 match given {
                     Some(value) => part(value, &mut view.parts)?,
@@ -33,6 +38,9 @@ pub(super) fn view(bytes: &[u8]) -> View {
     if kind.as_deref() == Some("system") {
         if let (Some("custom_title"), Some(title)) = (view.note.as_deref(), title) {
             view.note = Some(format!("title: {title}"));
+        }
+        if view.note.is_none() && ours {
+            view.note = Some(ANCHOR.to_owned());
         }
     } else {
         view.note = None;
@@ -134,6 +142,11 @@ mod tests {
         assert_eq!(note(r#"{"type":"system","subtype":"rewind"}"#).as_deref(), Some("rewind"));
         let title = r#"{"type":"system","subtype":"custom_title","systemPayload":{"customTitle":"t"}}"#;
         assert_eq!(note(title).as_deref(), Some("title: t"));
+        let anchor = r#"{"type":"system","systemPayload":{"offshoot":1,"customTitle":"t"}}"#;
+        assert_eq!(note(anchor).as_deref(), Some("offshoot's anchor"));
+        for other in [r#""systemPayload":{"offshoot":"1"}"#, r#""systemPayload":[1]"#, r#""x":1"#] {
+            assert_eq!(note(&format!(r#"{{"type":"system",{other}}}"#)), None, "{other}");
+        }
         assert_eq!(view(b"[1"), View::default());
     }
 }
