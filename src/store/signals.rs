@@ -3,8 +3,8 @@
 //!
 //! Signals are taken by a thread of their own, never by a handler that interrupts other code. On SIGINT, SIGTERM and
 //! SIGHUP it waits for a write in progress to end ([`uninterrupted`]), runs the registered clean-ups, newest first,
-//! and ends the process with 128+n. Nothing needs to be rolled back beyond that: recovery settles every state that
-//! a kill can leave, and a signal leaves no worse one.
+//! and ends the process with 128+n; on SIGQUIT it runs them too and ends as that signal does. Nothing needs to be rolled
+//! back beyond that: recovery settles every state that a kill can leave, and a signal leaves no worse one.
 //!
 //! While a command runs ([`forward_to`]), SIGINT and SIGQUIT are its own business (the terminal sends them to it
 //! too), and SIGTERM and SIGHUP are passed on to it.
@@ -152,12 +152,30 @@ impl Drop for Prompting {
 pub fn exit(code: i32) -> ! {
     // Never given back: no write may begin once locks are being removed.
     let _writing = uninterrupted();
+    clean_up();
+    std::process::exit(code)
+}
+
+fn clean_up() {
     ENDING.store(true, Ordering::SeqCst);
     let actions = std::mem::take(&mut lock(&REGISTRY).actions);
     for (_, action) in actions.into_iter().rev() {
         action();
     }
-    std::process::exit(code)
+}
+
+/// Ends the process as SIGQUIT does, with a core dump where the system makes one; the clean-ups run first. Only a write
+/// that is in progress is not waited for: whoever sends this may want to know why it does not end.
+#[cfg(unix)]
+fn quit() -> ! {
+    use signal_hook::{consts::SIGQUIT, low_level::emulate_default_handler};
+    let writing = WRITING.try_lock();
+    if !matches!(writing, Err(std::sync::TryLockError::WouldBlock)) {
+        clean_up();
+    }
+    let _ = emulate_default_handler(SIGQUIT);
+    // It is blocked, or taken by somebody else.
+    std::process::exit(128 + SIGQUIT)
 }
 
 /// Does not return if [`exit`] is running on another thread. For what comes before the last word of the program: what
@@ -197,7 +215,6 @@ pub fn install() -> io::Result<()> {
     use signal_hook::{
         consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
         iterator::Signals,
-        low_level::emulate_default_handler,
     };
 
     static INSTALLED: AtomicBool = AtomicBool::new(false);
@@ -211,8 +228,7 @@ pub fn install() -> io::Result<()> {
             match (signal, command) {
                 (SIGINT | SIGQUIT, Command::Runs(_)) | (_, Command::Ended) => {}
                 (_, Command::Runs(pid)) => pass_on(signal, pid),
-                // Asks for a core dump, not for good manners.
-                (SIGQUIT, Command::None) => drop(emulate_default_handler(SIGQUIT)),
+                (SIGQUIT, Command::None) => quit(),
                 (SIGINT, Command::None) if *lock(&PROMPT) => {
                     std::thread::sleep(GRACE);
                     exit(128 + SIGINT)

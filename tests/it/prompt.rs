@@ -204,7 +204,7 @@ fn declined_in_three_ways() {
 
 #[test]
 fn a_signal_gives_the_terminal_back() {
-    for (signal, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM")] {
+    for (signal, name) in [("-INT", "SIGINT"), ("-TERM", "SIGTERM"), ("-QUIT", "SIGQUIT")] {
         let mut pty = start("plain:4", 80, 24);
         pty.wait_text("leaf-0003");
         pty.send(DOWN);

@@ -533,6 +533,18 @@ fn a_signal_gives_the_terminal_back() {
     }
 }
 
+#[test]
+fn a_quit_from_outside_gives_the_terminal_back_and_ends_as_a_quit_does() {
+    let walk = Walk::new();
+    let pty = walk.start(&[], 100, 30);
+    let killed = Command::new("kill").args(["-QUIT", &pty.pid().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let ended = pty.wait();
+    assert_eq!(ended.code, None, "a signal ended it");
+    assert!(ended.restored(), "{}", ended.drawn);
+    assert!(!ended.screen.alternate_screen());
+}
+
 /// The program that the test below drives: this test binary itself, asked for this one test.
 #[test]
 #[ignore = "runs on the terminal of another test"]
