@@ -33,7 +33,7 @@ pub struct Global {
     /// Simulate this version of the client (else the newest version in the transcript).
     #[arg(long, global = true, value_name = "V")]
     pub client_version: Option<String>,
-    /// Print one JSON document instead of text.
+    /// Print one JSON document instead of text (`redact` prints a transcript, `watch` a line an event, in any case).
     #[arg(long, global = true)]
     pub json: bool,
     /// Print no text of the conversation.

@@ -30,13 +30,13 @@ fn char_width(c: char) -> usize {
     }
 }
 
-/// The cleaned text in at most `columns` columns; what was cut is shown as `..`.
+/// The cleaned text in at most `columns` columns; what was cut is shown as `...`.
 pub fn fit(text: &str, columns: usize) -> String {
     let text = clean(text);
     if width(&text) <= columns {
         return text;
     }
-    let mark = &".."[..columns.min(2)];
+    let mark = &"..."[..columns.min(3)];
     let room = columns - mark.len();
     let mut used = 0;
     let mut kept: String = text
@@ -118,17 +118,19 @@ mod tests {
     #[test]
     fn the_end_of_a_twins_title_stays() {
         let title = "Add retries with exponential backoff (branch 385e46a0)";
-        assert_eq!(fit_title(title, 42), "Add retries with expon.. (branch 385e46a0)");
+        assert_eq!(fit_title(title, 42), "Add retries with expo... (branch 385e46a0)");
         assert_eq!(fit_title(title, 80), title);
         assert_eq!(fit_title(title, 25), fit(title, 25));
-        assert_eq!(fit_title("Add retries (branch", 12), "Add retrie..");
+        assert_eq!(fit_title("Add retries (branch", 12), "Add retri...");
     }
 
     #[test]
     fn cuts_by_columns_not_by_characters() {
         assert_eq!(fit("東京都の天気", 12), "東京都の天気");
-        assert_eq!(fit("東京都の天気", 11), "東京都の..");
+        assert_eq!(fit("東京都の天気", 11), "東京都の...");
+        assert_eq!(fit("東京都の天気", 10), "東京都...");
         assert_eq!(fit("e\u{301}e\u{301}e\u{301}", 3), "e\u{301}e\u{301}e\u{301}");
+        assert_eq!(fit("abcd", 3), "...");
         assert_eq!(fit("abc", 2), "..");
         assert_eq!(fit("abc", 1), ".");
         assert_eq!(fit("abc", 0), "");

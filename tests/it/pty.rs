@@ -186,7 +186,7 @@ pub fn marked(screen: &vt100::Screen) -> Option<String> {
 }
 
 /// How the prompt's questions begin, on narrow terminals too.
-const QUESTIONS: [&str; 2] = ["Which", "leaf-"];
+const QUESTIONS: [&str; 2] = ["Whic", "leaf-"];
 
 /// Whether any row runs on into the next.
 pub fn wraps(screen: &vt100::Screen) -> bool {

@@ -209,7 +209,7 @@ fn the_list_says_what_each_session_is_about() {
     let table = home.test.run(&["sessions"]).code(0);
     assert!(table.stdout.lines().all(|l| l.chars().count() <= 80), "{}", table.stdout);
     assert!(
-        table.stdout.contains("(archived) Second of.. (branch 385e46a0)") && table.stdout.contains("2d ago"),
+        table.stdout.contains("(archived) Second o... (branch 385e46a0)") && table.stdout.contains("2d ago"),
         "{}",
         table.stdout
     );

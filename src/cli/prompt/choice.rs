@@ -203,7 +203,7 @@ fn shown_id(short_id: &str) -> String {
         return id.into_iter().collect();
     }
     let (head, tail) = (&id[..4], &id[id.len() - 8..]);
-    head.iter().chain(&['.', '.']).chain(tail).collect()
+    head.iter().chain(&['.'; 3]).chain(tail).collect()
 }
 
 /// Enough of an id to know it by.
@@ -302,7 +302,7 @@ mod tests {
             .collect();
         let expected = ["0123456789a", "0123456789c", "0123ffff", "x", "x1", "éééééééééa", "éééééééééé"];
         assert_eq!(short, expected);
-        assert_eq!(shown_id("00000000-0000-4000-8000-00000000000a"), "0000..0000000a");
+        assert_eq!(shown_id("00000000-0000-4000-8000-00000000000a"), "0000...0000000a");
     }
 
     #[test]
@@ -320,16 +320,16 @@ mod tests {
         assert_eq!(
             line(160),
             "3f2a91bc  2h ago  +5u 7a 9t  [client's pick, recorded, \"retry\", went on in 1a2b3c4d (+3), \
-             beside a rewind] add retries to the uplo.. => Done, all 14 tests pass."
+             beside a rewind] add retries to the upl... => Done, all 14 tests pass."
         );
-        assert_eq!(line(77), "3f2a91bc  2h ago  +5u 7a 9t  [client's pick, recorded] add retries to the u..");
-        assert_eq!(line(37), "3f2a91bc  2h ago  add retries to th..");
-        assert_eq!(line(17), "3f2a91bc  add r..");
+        assert_eq!(line(77), "3f2a91bc  2h ago  +5u 7a 9t  [client's pick, recorded] add retries to the...");
+        assert_eq!(line(37), "3f2a91bc  2h ago  add retries to t...");
+        assert_eq!(line(17), "3f2a91bc  add...");
         let marks = |width| choice.details(width)[2].clone();
         assert_eq!(
             marks(98),
             "leaf 3f2a91bc-0000, client's pick, recorded, \"retry\", went on in 1a2b3c4d (+3), beside a rewind"
         );
-        assert_eq!(marks(37), "leaf 3f2a91bc, client's pick, recor..");
+        assert_eq!(marks(37), "leaf 3f2a91bc, client's pick, reco...");
     }
 }

@@ -426,7 +426,7 @@ pub fn marks(doc: &Doc, item: ItemIx, columns: usize) -> String {
 }
 
 /// The lines that lead to a row: how it hangs below the branch points above it. Levels above `from` are left out, which
-/// is shown as `..`.
+/// is shown as `...`.
 pub fn guides(doc: &Doc, row: Row, from: u32) -> String {
     let outline = &doc.outline;
     let runs = outline.runs();
@@ -445,7 +445,7 @@ pub fn guides(doc: &Doc, row: Row, from: u32) -> String {
     }
     // Several beginnings: each is told from the end of the one above it.
     parts.push(match (run.depth > 0 || from > 0, outline.has_several_roots(), begins) {
-        (true, ..) => ".. ",
+        (true, ..) => "... ",
         (_, false, _) => "",
         (_, true, true) => "┌─ ",
         (_, true, false) => "│  ",
