@@ -33,6 +33,11 @@ mod many;
 
 const COLUMNS: usize = 80;
 
+const AGENT: &str = "AGENT";
+const WRITTEN: &str = "WRITTEN";
+const SIZE: &str = "SIZE";
+const BRANCHES: &str = "BRANCHES";
+
 #[derive(Serialize)]
 struct Document {
     schema: &'static str,
@@ -186,20 +191,39 @@ fn row(global: &Global, info: &SessionInfo) -> Row {
     row
 }
 
+/// Columns between the id and what a session is about.
+const CELL: usize = 8;
+/// Fewer columns than this say nothing of what a session is about.
+const LEAST_ABOUT: usize = 8;
+
 fn table(rows: &[Row], now: Timestamp, columns: usize, paint: Paint) -> String {
     let id_width = id_width(rows);
     let mixed = rows.iter().any(|row| row.agent != rows[0].agent);
-    let widest = rows.iter().map(|row| width(row.agent.name())).max().unwrap_or(0);
-    let agent = |name: &str| if mixed { format!("{}  ", pad(name, widest)) } else { String::new() };
-    let heading = format!(
-        "{}  {}{}  {}  {}  ABOUT",
-        pad("ID", id_width),
-        agent("AGENT"),
-        pad("WRITTEN", 8),
-        pad("SIZE", 8),
-        pad("BRANCHES", 8)
-    );
-    let mut out = paint.bold(&fit(&heading, columns));
+    let widest = rows.iter().map(|row| width(row.agent.name())).max().unwrap_or(0).max(width(AGENT));
+    // What there is no room for is left out whole, the least telling first; an id is cut by nothing.
+    let mut shown = vec![(WRITTEN, CELL), (SIZE, CELL), (BRANCHES, CELL)];
+    if mixed {
+        shown.insert(0, (AGENT, widest));
+    }
+    let taken = |shown: &[(&str, usize)]| id_width + shown.iter().map(|(_, wide)| wide + 2).sum::<usize>();
+    for least in [SIZE, WRITTEN, AGENT, BRANCHES] {
+        if taken(&shown) > columns {
+            shown.retain(|(name, _)| *name != least);
+        }
+    }
+    let about_from = taken(&shown) + 2;
+    let room = columns.checked_sub(about_from).filter(|room| *room >= LEAST_ABOUT);
+    let line = |id: &str, cell: &dyn Fn(&str) -> String, about: &dyn Fn(usize) -> String| {
+        let mut line = pad(id, id_width);
+        for (name, wide) in &shown {
+            let _ = write!(line, "  {}", pad(&cell(name), *wide));
+        }
+        if let Some(room) = room {
+            let _ = write!(line, "  {}", about(room));
+        }
+        line.trim_end().to_owned()
+    };
+    let mut out = paint.bold(&line("ID", &str::to_owned, &|_| "ABOUT".to_owned()));
     out.push('\n');
     let (mut stale, mut unread) = (false, false);
     for row in rows {
@@ -213,19 +237,22 @@ fn table(rows: &[Row], now: Timestamp, columns: usize, paint: Paint) -> String {
         };
         stale |= mark == "!";
         unread |= mark == "?";
-        let branches = row.leaves.map_or_else(String::new, |n| n.to_string());
-        let archived = if row.archived { "(archived) " } else { "" };
-        let about = row.title.as_deref().or(row.first_prompt.as_deref()).unwrap_or_default();
-        let line = format!(
-            "{}  {}{}  {}  {}  {archived}",
-            pad(&id, id_width),
-            agent(row.agent.name()),
-            pad(&age(Some(row.modified), now), 8),
-            pad(&size(row.bytes), 8),
-            pad(&format!("{branches:>6} {mark}"), 8),
-        );
-        let about = fit_title(about, columns.saturating_sub(width(&line)));
-        let _ = writeln!(out, "{}", fit(&(line + &about), columns).trim_end());
+        let cell = |name: &str| match name {
+            AGENT => row.agent.name().to_owned(),
+            WRITTEN => age(Some(row.modified), now),
+            SIZE => size(row.bytes),
+            _ => {
+                let branches = row.leaves.map_or_else(String::new, |n| n.to_string());
+                format!("{branches:>6} {mark}")
+            }
+        };
+        let about = |room: usize| {
+            let archived = if row.archived { "(archived) " } else { "" };
+            let about = row.title.as_deref().or(row.first_prompt.as_deref()).unwrap_or_default();
+            let about = fit_title(about, room.saturating_sub(width(archived)));
+            fit(&format!("{archived}{about}"), room)
+        };
+        let _ = writeln!(out, "{}", line(&id, &cell, &about));
     }
     if stale {
         out += "\n! the agent would not resume the newest work, or lose some: see `inspect ID`\n";
@@ -264,6 +291,56 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(agent: Agent, id: &str, title: &str) -> Row {
+        Row {
+            agent,
+            session_id: id.to_owned(),
+            transcript: String::new(),
+            cwd: None,
+            title: Some(title.to_owned()),
+            first_prompt: None,
+            modified_at: String::new(),
+            bytes: 2048,
+            archived: false,
+            leaves: Some(12),
+            client_pick: Some(Pick { leaf_uuid: None, stale: true }),
+            error: None,
+            newer: None,
+            modified: "2026-03-01T12:00:00Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_narrow_table_leaves_whole_columns_out_and_cuts_no_id() {
+        let alike = |n: u8| format!("aaaaaaaa-0000-4000-8000-00000000000{n}");
+        let now = "2026-03-01T14:00:00Z".parse().unwrap();
+        for (agents, ids) in [
+            ([Agent::Qwen, Agent::Qwen], ["3f2a91bc".to_owned(), "4f2a91bc".to_owned()]),
+            ([Agent::Qwen, Agent::Reasonix], ["3f2a91bc".to_owned(), "4f2a91bc".to_owned()]),
+            ([Agent::Qwen, Agent::Claude], [alike(1), alike(2)]),
+        ] {
+            let rows: Vec<Row> =
+                agents.iter().zip(&ids).map(|(a, id)| of(*a, id, "Add retries to the uploader")).collect();
+            for columns in 10..120 {
+                let table = table(&rows, now, columns, Paint::plain());
+                let mut lines = table.lines();
+                let head = lines.next().unwrap();
+                for word in head.split_whitespace() {
+                    let known = ["ID", AGENT, WRITTEN, SIZE, BRANCHES, "ABOUT"];
+                    assert!(known.contains(&word), "{columns}: {head}");
+                }
+                for (line, id) in lines.zip(&ids) {
+                    assert!(line.starts_with(id.as_str()), "{columns}: {line}");
+                    assert!(width(line) <= columns.max(width(id)), "{columns}: {line}");
+                    assert_eq!(head.contains(BRANCHES), line.contains("12 !"), "{columns}: {line}");
+                }
+            }
+        }
+        let rows = [of(Agent::Qwen, "3f2a91bc", "Add retries"), of(Agent::Qwen, "4f2a91bc", "x")];
+        let wide = table(&rows, now, 80, Paint::plain());
+        assert!(wide.contains("3f2a91bc  2h ago    2.0 KiB       12 !  Add retries\n"), "{wide}");
+    }
 
     #[test]
     fn sizes_fit_their_column() {
