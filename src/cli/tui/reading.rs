@@ -80,13 +80,20 @@ impl Reading {
 
     /// How far it is, in words.
     pub fn progress(&self) -> String {
-        const MB: u64 = 1_000_000;
-        let read = self.read.load(Ordering::Relaxed);
-        match self.total {
-            0 => "reading".to_owned(),
-            total if read >= total => format!("read {} MB, laying it out", total.div_ceil(MB)),
-            total => format!("reading: {} of {} MB", read / MB, total.div_ceil(MB)),
-        }
+        progress(self.read.load(Ordering::Relaxed), self.total)
+    }
+}
+
+fn progress(read: u64, total: u64) -> String {
+    let (unit, name) = match total {
+        0 => return "reading".to_owned(),
+        1..1_000 => (1, if total == 1 { "byte" } else { "bytes" }),
+        1_000..1_000_000 => (1_000, "kB"),
+        _ => (1_000_000, "MB"),
+    };
+    match read >= total {
+        true => format!("read {} {name}, laying it out", total.div_ceil(unit)),
+        false => format!("reading: {} of {} {name}", read / unit, total.div_ceil(unit)),
     }
 }
 
@@ -103,5 +110,19 @@ pub fn draw(frame: &mut Frame<'_>, name: &str, progress: &str) {
         if y < area.height {
             frame.buffer_mut().set_string(area.x, area.y + y, fit(text, columns), style);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_told_in_a_unit_that_fits() {
+        assert_eq!(progress(0, 0), "reading");
+        assert_eq!(progress(0, 1), "reading: 0 of 1 byte");
+        assert_eq!(progress(999, 999), "read 999 bytes, laying it out");
+        assert_eq!(progress(1_500, 2_048), "reading: 1 of 3 kB");
+        assert_eq!(progress(12_900_000, 200_000_000), "reading: 12 of 200 MB");
     }
 }
