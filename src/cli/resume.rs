@@ -14,7 +14,7 @@ use super::{
     args::{Global, ResumeArgs, SeedArg},
     host::{self, Outside},
     output, prompt, session, sessions,
-    text::clean,
+    text::{clean, counted},
 };
 use crate::{
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
@@ -179,7 +179,9 @@ fn describe(answer: &Answer) -> String {
         lines.push(format!("followed   {}", answer.followed.join(" -> ")));
     }
     let what = match (seed.mode, &seed.anchor) {
-        (SeedMode::Fork, _) => format!("fork, {} records in new session {}", seed.chain, seed.session_id),
+        (SeedMode::Fork, _) => {
+            format!("fork, {} in new session {}", counted(seed.chain, "record", "records"), seed.session_id)
+        }
         (SeedMode::InPlace, Some(anchor)) => format!("in place, anchor {anchor}"),
         (SeedMode::InPlace, None) => {
             "in place, nothing to write: the client lands there by itself".to_owned()
@@ -248,7 +250,11 @@ fn write_records(global: &Global, resumed: Resumed) -> Result<ExitCode> {
     }
     output::note(
         global,
-        &format!("{} records written to `{}`", writer.written(), writer.transcript().display()),
+        &format!(
+            "{} written to `{}`",
+            counted(writer.written(), "record", "records"),
+            writer.transcript().display()
+        ),
     );
     Ok(ExitCode::SUCCESS)
 }

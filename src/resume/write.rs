@@ -103,7 +103,8 @@ impl ResumedWriter {
         };
         let untouched = written == 0 && is_as_recorded(host, operation_id, session, &snapshot, &session_id)?;
         host.note(format!(
-            "operation `{operation_id}` has {written} records; the next one hangs on `{parent}`"
+            "operation `{operation_id}` has {written} {}; the next one hangs on `{parent}`",
+            if written == 1 { "record" } else { "records" }
         ));
         if !untouched && !ends_at(dialect, t, &snapshot, &parent)? {
             return Err(Refusal::new(

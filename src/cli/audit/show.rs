@@ -10,7 +10,7 @@ use crate::{
     cli::{
         args::Global,
         output::{self, Paint},
-        text::clean,
+        text::{clean, counted},
     },
     record::{Agent, can_mean},
     refusal::{Code, Refusal, Result},
@@ -170,7 +170,7 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
         line("  who", &format!("{} at {}, pid {}, offshoot {}", who.user, who.host, who.pid, who.version));
     }
     if let Some(s) = &body.snapshot {
-        line("  snapshot", &format!("{} bytes, {} records, {}", s.bytes, s.records, s.digest));
+        line("  snapshot", &format!("{}, {}, {}", bytes(s.bytes), records(s.records), s.digest));
     }
     let chosen = body.verdict.as_ref().map(|v| &v.leaf_uuid);
     let picked = body.client_pick.as_ref().and_then(|p| p.leaf_uuid.as_ref());
@@ -226,8 +226,8 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
             line("  undoes", undoes);
         }
         line("  backup", &replace.backup);
-        line("  before", &format!("{} bytes, {}", replace.old.bytes, replace.old.digest));
-        line("  then", &format!("{} bytes, {}", replace.new.bytes, replace.new.digest));
+        line("  before", &format!("{}, {}", bytes(replace.old.bytes), replace.old.digest));
+        line("  then", &format!("{}, {}", bytes(replace.new.bytes), replace.new.digest));
     }
     if let Some(cut) = &body.cut {
         match (&cut.turn_id, &cut.asked) {
@@ -240,7 +240,7 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
         line("  cut at", cut.record.as_str());
     }
     if let Some(seed) = &body.seed {
-        line("  seed", &format!("{} of {} records", seed.mode.name(), seed.chain));
+        line("  seed", &format!("{} of {}", seed.mode.name(), records(seed.chain)));
         line("  to resume", &seed.session_id);
         line("  in", &seed.transcript);
         line("  below", seed.parent_uuid.as_str());
@@ -250,4 +250,12 @@ fn pending(entry: &Entry, offered: Option<&[OfferedLeaf]>, line: &mut impl FnMut
 
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn bytes(n: u64) -> String {
+    counted(n, "byte", "bytes")
+}
+
+fn records(n: u64) -> String {
+    counted(n, "record", "records")
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{agents::Aside, doc::Doc, page::Row, words};
 use crate::{
-    cli::text::{beginning, clean, width},
+    cli::text::{beginning, clean, counted, width},
     dialect::{Part, View},
     record::{RecordId, RecordKind},
     transcript::Record,
@@ -78,7 +78,7 @@ fn subagent(doc: &Doc, aside: &Aside, row: Row) -> io::Result<Vec<Line>> {
     }
     let of = &aside.of;
     out.push(Line::Head(format!("the conversation of subagent {}", of.agent_id)));
-    out.push(Line::Head(format!("{}, {} bytes", of.path.display(), of.bytes)));
+    out.push(Line::Head(format!("{}, {}", of.path.display(), counted(of.bytes, "byte", "bytes"))));
     out.extend(of.began.as_deref().map(|began| Line::Head(format!("began {}", time(began)))));
     if doc.redact {
         out.push(Line::Aside("(text left out)".to_owned()));

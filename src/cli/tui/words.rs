@@ -11,7 +11,7 @@ use super::{
     page::Row,
 };
 use crate::{
-    cli::text::{self, clean, width},
+    cli::text::{self, clean, counted, width},
     dialect::{Part, View},
     record::RecordKind,
     store::agents::claude::Subagent,
@@ -255,7 +255,7 @@ fn sidechain(doc: &Doc, records: &[RecordIx]) -> io::Result<String> {
 /// What is known of a conversation in a file of its own, before it is read.
 fn subagent(doc: &Doc, of: &Subagent) -> String {
     let size = match of.bytes {
-        bytes @ 0..1000 => format!("{bytes} bytes"),
+        bytes @ 0..1000 => counted(bytes, "byte", "bytes"),
         bytes @ 1000..1_000_000 => format!("{} kB", bytes / 1000),
         bytes => format!("{} MB", bytes / 1_000_000),
     };
