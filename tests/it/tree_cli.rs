@@ -136,6 +136,36 @@ fn no_line_is_wider_than_asked() {
 }
 
 #[test]
+fn ids_are_whole_however_narrow_the_page() {
+    let env = TestEnv::new();
+    let id = |n: u8| format!("aaaaaaaa-0000-4000-8000-00000000000{n}");
+    let session = text(&id(1), None, "user", "Add retries to the uploader")
+        + &text(&id(2), Some(&id(1)), "assistant", "Done: five attempts at most, with jitter")
+        + &text(&id(3), Some(&id(1)), "assistant", "Which client is it?");
+    let file = env.write("alike.jsonl", session);
+    let rows = |columns| print(&env, &file, columns).lines().skip(3).map(str::to_owned).collect::<Vec<_>>();
+    let beside = rows(80);
+    assert_eq!(beside.len(), 3);
+    for (row, n) in beside.iter().zip([1, 2, 3]) {
+        assert!(row.starts_with(&format!("{}  ", id(n))), "{beside:#?}");
+    }
+    for columns in [20, 40, 71] {
+        let above = rows(columns);
+        assert_eq!(above.len(), 6, "{columns}: {above:#?}");
+        for (pair, n) in above.chunks(2).zip([1, 2, 3]) {
+            assert_eq!(pair[0], id(n), "{columns}");
+            assert!(pair[1].width() <= columns as usize, "{columns}: {above:#?}");
+        }
+        if columns >= 40 {
+            assert!(
+                above[3].ends_with("(leaf)") && above[5].ends_with("pick, leaf)"),
+                "{columns}: {above:#?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_no_text_has_a_placeholder() {
     let env = TestEnv::new();
     let parts = json!([{"text": "look at"}, {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},

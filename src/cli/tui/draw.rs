@@ -213,7 +213,7 @@ fn tree_row(app: &mut App, look: Look, row: Row, columns: usize, from: u32) -> T
     let said = app.words(row).clone();
     let room = columns.saturating_sub(1 + width(&guides) + 1 + 4);
     let mut marks = match row.member {
-        0 => words::marks(&app.doc, item, room.saturating_sub(width(&said.preview) + 1).max(room / 2)),
+        0 => words::marks(&app.doc, item, width(&said.preview), room),
         _ => String::new(),
     };
     if app.page.is_folded(item) {

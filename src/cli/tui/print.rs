@@ -22,7 +22,8 @@ use crate::{
 /// What is said where there is nothing to show.
 pub const EMPTY: &str = "No messages in this session";
 
-/// Ids that need more, which is more than a UUID has, are cut; a longer beginning of them is in the JSON.
+/// Ids that need no more, which is what a UUID has, are never cut, and stand beside the rows where these have as much
+/// room; others stand above them.
 const MOST_ID: usize = 36;
 
 /// The page in at most `columns` columns, all groups closed.
@@ -36,7 +37,7 @@ pub fn page(doc: &Doc, columns: usize, paint: Paint) -> io::Result<String> {
         out += EMPTY;
         out.push('\n');
     }
-    for line in lines(doc, Page::new(&doc.outline).rows(), true, columns, paint)? {
+    for line in lines(doc, Page::new(&doc.outline).rows(), true, false, columns, paint)? {
         out += &line;
         out.push('\n');
     }
@@ -75,7 +76,7 @@ pub fn part(doc: &Doc, columns: usize, most: usize, leaves_only: bool) -> io::Re
         if marked.len() <= most { marked } else { newest(doc, leaves.clone(), most) }
     };
     Ok(Part {
-        lines: lines(doc, &rows, rows.len() == page.rows().len(), columns, Paint::plain())?,
+        lines: lines(doc, &rows, rows.len() == page.rows().len(), true, columns, Paint::plain())?,
         document: document_of(doc, &rows)?,
         rows_left_out: page.rows().len() - rows.len(),
         leaves_left_out: leaves.iter().filter(|leaf| rows.binary_search(leaf).is_err()).count(),
@@ -98,17 +99,36 @@ fn newest(doc: &Doc, mut leaves: Vec<Row>, most: usize) -> Vec<Row> {
     leaves
 }
 
-/// One line for each row: the id that it is chosen by, and what it shows. Without the rows between them, how they hang
-/// together says nothing: `guides` is for whole pages.
-fn lines(doc: &Doc, rows: &[Row], guides: bool, columns: usize, paint: Paint) -> io::Result<Vec<String>> {
+/// For each row the id that it is chosen by, and what it shows: one line, or of a whole page two where ids are too long
+/// to stand beside the rows. Without the rows between them, how they hang together says nothing: `guides` is for whole
+/// pages.
+fn lines(
+    doc: &Doc,
+    rows: &[Row],
+    guides: bool,
+    one_each: bool,
+    columns: usize,
+    paint: Paint,
+) -> io::Result<Vec<String>> {
     let ids = ids(doc, rows);
-    let id_columns = ids.iter().map(|id| width(id)).max().unwrap_or(0).min(MOST_ID).min(columns / 2);
-    let room = columns.saturating_sub(id_columns + 2);
-    let line = |(row, id): (&Row, &String)| {
-        let line = Line::new(doc, *row, guides, room)?;
-        Ok(format!("{}  {}", paint.dim(&pad(id, id_columns)), line.painted(paint)))
-    };
-    rows.iter().zip(&ids).map(line).collect()
+    let most = MOST_ID.min(columns / 2);
+    let widest = ids.iter().map(|id| width(id)).max().unwrap_or(0);
+    let beside = (one_each || widest <= most).then_some(widest.min(most));
+    let room = columns.saturating_sub(beside.unwrap_or(0) + 2);
+    let mut out = Vec::with_capacity(rows.len());
+    for (row, id) in rows.iter().zip(&ids) {
+        let line = Line::new(doc, *row, guides, room)?.painted(paint);
+        if let Some(wide) = beside {
+            out.push(format!("{}  {line}", paint.dim(&pad(id, wide))));
+            continue;
+        }
+        // It is there to be answered with, and says nothing unless it is whole.
+        if !id.is_empty() {
+            out.push(paint.dim(&fit(id, columns.max(MOST_ID))));
+        }
+        out.push(format!("  {line}"));
+    }
+    Ok(out)
 }
 
 fn heading(doc: &Doc, columns: usize, paint: Paint) -> String {
@@ -133,9 +153,7 @@ impl Line {
         let guides = if guides { words::guides(doc, row, from) } else { String::new() };
         let said = words::words(doc, row)?;
         let room = columns.saturating_sub(width(&guides) + 4);
-        // Marks may take what the text leaves, and half of the room in any case.
-        let left = room.saturating_sub(width(&said.preview) + 1);
-        let marks = words::marks(doc, row.item, left.max(room / 2));
+        let marks = words::marks(doc, row.item, width(&said.preview), room);
         let taken = if marks.is_empty() { 0 } else { width(&marks) + 1 };
         let text = words::cut(&said.preview, room.saturating_sub(taken));
         Ok(Line { guides, role: said.role, text, marks })

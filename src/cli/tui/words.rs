@@ -409,17 +409,20 @@ pub fn mark(mark: &Mark, short: bool) -> String {
     }
 }
 
-/// All marks of an item in brackets, in at most `columns` columns, the most telling first; empty if there are none,
-/// or no room.
-pub fn marks(doc: &Doc, item: ItemIx, columns: usize) -> String {
+/// All marks of an item in brackets, the most telling first, for a row with `room` for them and for a text of `text`
+/// columns: in full where they fit what the text leaves, or half of the room; else short, for which the text gives way,
+/// since nothing else in the row tells them. Empty if there are none, or no room.
+pub fn marks(doc: &Doc, item: ItemIx, text: usize, room: usize) -> String {
+    let most = room.saturating_sub(1);
+    let columns = room.saturating_sub(text + 1).max(room / 2).min(most);
     let list = doc.marks(item);
     for short in [false, true] {
         let all = list.iter().map(|m| mark(m, short)).collect::<Vec<_>>().join(", ");
         if all.is_empty() {
             return all;
         }
-        if width(&all) + 2 <= columns || (short && columns >= 6) {
-            return cut(&format!("({all})"), columns);
+        if width(&all) + 2 <= columns || (short && most >= 6) {
+            return cut(&format!("({all})"), most);
         }
     }
     String::new()
