@@ -4,23 +4,27 @@ use std::io;
 
 use super::{Source, Span};
 
-/// How far is read ahead where records follow each other, at least and at most.
-const AHEAD: (u64, u64) = (8 << 10, 256 << 10);
+/// How far behind what was read the next record still follows it.
+const NEAR: u64 = 8 << 10;
+/// How far is read ahead at most.
+const MOST_AHEAD: u64 = 256 << 10;
 
 /// Reads single records of a source. Where the next one lies behind the last one and near it, what follows is read with
-/// it; anywhere else nothing but the record.
+/// it, as much as they have come forward so far; anywhere else nothing but the record. So where records only seem to follow
+/// each other, as those of short branches do, no more than a few of them are read in vain.
 pub struct Window<'a> {
     source: &'a dyn Source,
     /// Where `bytes` begin.
     from: u64,
     bytes: Vec<u8>,
-    ahead: u64,
+    /// Where the first of those that follow each other begins.
+    run: u64,
 }
 
 impl<'a> Window<'a> {
     /// Nothing is read yet.
     pub fn new(source: &'a dyn Source) -> Self {
-        Window { source, from: 0, bytes: Vec::new(), ahead: 0 }
+        Window { source, from: 0, bytes: Vec::new(), run: 0 }
     }
 
     /// The bytes of one record.
@@ -31,9 +35,13 @@ impl<'a> Window<'a> {
         let (start, end) = (span.offset, span.offset + u64::from(span.len));
         let known = self.from + self.bytes.len() as u64;
         if start < self.from || end > known {
-            let near = start >= self.from && start <= known.saturating_add(self.ahead.max(AHEAD.0));
-            self.ahead = if near { (self.ahead * 2).clamp(AHEAD.0, AHEAD.1) } else { 0 };
-            let to = start.saturating_add(self.ahead).min(self.source.len()).max(end);
+            if start < self.from
+                || start > known.saturating_add(NEAR.max(MOST_AHEAD.min(self.bytes.len() as u64)))
+            {
+                self.run = start;
+            }
+            let ahead = (start - self.run).min(MOST_AHEAD);
+            let to = end.saturating_add(ahead).min(self.source.len()).max(end);
             self.from = start;
             self.bytes.resize((to - start) as usize, 0);
             self.source.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
