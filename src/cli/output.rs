@@ -149,15 +149,22 @@ struct Escaping(CompactFormatter);
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|&(_, c)| is_hazard(c)) {
-            writer.write_all(&rest.as_bytes()[..at])?;
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(writer, "\\u{unit:04x}")?;
+        let (mut written, mut at) = (0, 0);
+        // What is printable ASCII needs no look, and most of what is written is.
+        while let Some(plain) = fragment.as_bytes()[at..].iter().position(|b| !matches!(b, b' '..=b'~')) {
+            at += plain;
+            let Some(c) = fragment[at..].chars().next() else { break };
+            let next = at + c.len_utf8();
+            if is_hazard(c) {
+                writer.write_all(&fragment.as_bytes()[written..at])?;
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+                written = next;
             }
-            rest = &rest[at + c.len_utf8()..];
+            at = next;
         }
-        writer.write_all(rest.as_bytes())
+        writer.write_all(&fragment.as_bytes()[written..])
     }
 
     fn write_char_escape<W: ?Sized + Write>(&mut self, writer: &mut W, escape: CharEscape) -> io::Result<()> {

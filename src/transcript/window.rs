@@ -17,6 +17,8 @@ pub struct Window<'a> {
     /// Where `bytes` begin.
     from: u64,
     bytes: Vec<u8>,
+    /// How many of `bytes` were read; the rest is room, which is not made anew for each record.
+    len: usize,
     /// Where the first of those that follow each other begins.
     run: u64,
 }
@@ -24,7 +26,7 @@ pub struct Window<'a> {
 impl<'a> Window<'a> {
     /// Nothing is read yet.
     pub fn new(source: &'a dyn Source) -> Self {
-        Window { source, from: 0, bytes: Vec::new(), run: 0 }
+        Window { source, from: 0, bytes: Vec::new(), len: 0, run: 0 }
     }
 
     /// The bytes of one record.
@@ -33,18 +35,21 @@ impl<'a> Window<'a> {
     /// As for [`Source::read_exact_at`].
     pub fn bytes(&mut self, span: Span) -> io::Result<&[u8]> {
         let (start, end) = (span.offset, span.offset + u64::from(span.len));
-        let known = self.from + self.bytes.len() as u64;
+        let known = self.from + self.len as u64;
         if start < self.from || end > known {
-            if start < self.from
-                || start > known.saturating_add(NEAR.max(MOST_AHEAD.min(self.bytes.len() as u64)))
-            {
+            if start < self.from || start > known.saturating_add(NEAR.max(MOST_AHEAD.min(self.len as u64))) {
                 self.run = start;
             }
             let ahead = (start - self.run).min(MOST_AHEAD);
             let to = end.saturating_add(ahead).min(self.source.len()).max(end);
-            self.from = start;
-            self.bytes.resize((to - start) as usize, 0);
-            self.source.read_exact_at(start, &mut self.bytes).inspect_err(|_| self.bytes.clear())?;
+            let len = (to - start) as usize;
+            if self.bytes.len() < len {
+                self.bytes.resize(len, 0);
+            }
+            // Nothing counts as read if reading fails.
+            (self.from, self.len) = (start, 0);
+            self.source.read_exact_at(start, &mut self.bytes[..len])?;
+            self.len = len;
         }
         let at = (start - self.from) as usize;
         Ok(&self.bytes[at..at + span.len as usize])
