@@ -29,6 +29,7 @@
 pub mod audit;
 pub mod cli;
 pub mod dialect;
+mod parallel;
 pub mod policy;
 pub mod probe;
 pub mod reading;

@@ -62,7 +62,7 @@ pub fn stream(write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
 }
 
 fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let written = write(&mut out).and_then(|()| out.flush());
     // What could not be written is not to be tried again when the buffer is dropped.
     let _ = out.into_parts();
@@ -149,8 +149,12 @@ struct Escaping(CompactFormatter);
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        // Most of what is written is ASCII without DEL; other controls are no part of a fragment. All bytes are looked at, since
+        // a loop without a way out takes many at once.
+        if fragment.bytes().fold(true, |plain, byte| plain & (byte < 0x7f)) {
+            return writer.write_all(fragment.as_bytes());
+        }
         let (mut written, mut at) = (0, 0);
-        // What is printable ASCII needs no look, and most of what is written is.
         while let Some(plain) = fragment.as_bytes()[at..].iter().position(|b| !matches!(b, b' '..=b'~')) {
             at += plain;
             let Some(c) = fragment[at..].chars().next() else { break };

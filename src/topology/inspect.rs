@@ -15,12 +15,19 @@ use super::{
 };
 use crate::{
     dialect::{Client, Dialect, Simulated},
+    parallel::{self, Stage},
     record::{RecordId, RecordKind, Turn},
     transcript::{Source, Transcript},
 };
 
 /// The most ids of one kind that an inspection lists; with more, only their numbers are given.
 pub const MAX_LISTED: u64 = 100_000;
+
+/// How many leaves a thread describes at a time.
+const LEAVES_A_STEP: usize = 128;
+
+/// Each thread asks for itself what leaves share, so that many of them would do more in all than they save.
+const MOST_WORKERS: usize = 4;
 
 /// Finds all branches of a transcript, how they relate, and which one the client itself would take.
 ///
@@ -38,42 +45,30 @@ pub fn inspect(
     let tree = Tree::new(t);
     let Tree { nodes, leaves, segments, .. } = &tree;
     let client_pick = client_pick(&tree, dialect.simulate(t, source, client)?);
-    let mut bodies = Bodies::new(nodes, source, dialect);
     let open = match &t.units {
         Some(_) => Vec::new(),
-        None => turn::open_calls(nodes, segments, leaves, &mut bodies)?,
+        None => turn::open_calls(nodes, segments, leaves, &mut Bodies::new(nodes, source, dialect))?,
     };
-    let mut summaries = Summaries::new(nodes, segments, bodies);
     let relations = Relations::new(nodes, leaves, segments);
 
-    let mut branches = Vec::with_capacity(leaves.leaves.len());
-    for (number, (&leaf, &terminal)) in leaves.leaves.iter().zip(&leaves.terminals).enumerate() {
-        let ix = segments.of(leaf).expect("BUG: a leaf has a segment");
-        let mut branch = relations.branch(number, leaf, ix);
-        summaries.next_leaf();
-        branch.started_at = summaries.time(chain_start(nodes, segments, ix))?.unwrap_or_default();
-        branch.updated_at = summaries.time(terminal)?.unwrap_or_default();
-        let message = summaries.last_message(ix)?;
-        if let Some(n) = message {
-            branch.last_message_at = summaries.time(n)?;
-        }
-        let unit = t.units.as_ref().and_then(|u| Some(u.turn[u.of[nodes.record(leaf).id.ix()]? as usize]));
-        branch.turn = match message {
-            _ if unit.is_some() => unit.unwrap_or(Turn::None),
-            None => Turn::None,
-            Some(_) if open[number] => Turn::OpenToolCall,
-            Some(n) if nodes.kind(n) == RecordKind::Assistant => Turn::Complete,
-            Some(_) => Turn::AwaitingReply,
-        };
-        branch.first_user_text_after_branch_point = summaries.first_prompt(ix)?;
-        branch.last_user_text = summaries.last_prompt(ix)?;
-        branch.last_assistant_text = summaries.last_reply(ix)?;
-        let body = summaries.bodies.get(nodes.first(leaf))?;
-        branch.git_branch.clone_from(&body.git_branch);
-        branch.cwd.clone_from(&body.cwd);
+    let number_of_leaves = leaves.leaves.len();
+    let mut branches: Vec<Branch> = Vec::with_capacity(number_of_leaves);
+    parallel::run(
+        number_of_leaves.div_ceil(LEAVES_A_STEP) as u64,
+        parallel::workers().min(MOST_WORKERS),
+        &mut branches,
+        &|| Summaries::new(nodes, segments, Bodies::new(nodes, source, dialect)),
+        &|stage: Stage<'_, Vec<Branch>>, summaries| {
+            let from = stage.step() as usize * LEAVES_A_STEP;
+            let to = (from + LEAVES_A_STEP).min(number_of_leaves);
+            let described: io::Result<Vec<Branch>> =
+                (from..to).map(|number| describe(&relations, &open, number, summaries)).collect();
+            stage.turn(|branches| described.map(|described| branches.extend(described)))
+        },
+    )?;
+    for branch in &mut branches {
         branch.client_pick =
             client_pick.as_ref().is_some_and(|p| p.leaf_uuid.as_ref() == Some(&branch.leaf_uuid));
-        branches.push(branch);
     }
     Ok(Inspection {
         schema: "offshoot.inspection/1",
@@ -93,6 +88,42 @@ pub fn inspect(
         lists: relations.lists,
         rewinds: relations.rewind_refs(),
     })
+}
+
+/// A branch with what its bodies say. `open`: of each leaf, whether it ends with an open call, where no units tell.
+fn describe(
+    relations: &Relations<'_>,
+    open: &[bool],
+    number: usize,
+    summaries: &mut Summaries<'_>,
+) -> io::Result<Branch> {
+    let Relations { nodes, leaves, segments, .. } = relations;
+    let t = nodes.t;
+    let (leaf, terminal) = (leaves.leaves[number], leaves.terminals[number]);
+    let ix = segments.of(leaf).expect("BUG: a leaf has a segment");
+    let mut branch = relations.branch(number, leaf, ix);
+    summaries.next_leaf();
+    branch.started_at = summaries.time(chain_start(nodes, segments, ix))?.unwrap_or_default();
+    branch.updated_at = summaries.time(terminal)?.unwrap_or_default();
+    let message = summaries.last_message(ix)?;
+    if let Some(n) = message {
+        branch.last_message_at = summaries.time(n)?;
+    }
+    let unit = t.units.as_ref().and_then(|u| Some(u.turn[u.of[nodes.record(leaf).id.ix()]? as usize]));
+    branch.turn = match message {
+        _ if unit.is_some() => unit.unwrap_or(Turn::None),
+        None => Turn::None,
+        Some(_) if open[number] => Turn::OpenToolCall,
+        Some(n) if nodes.kind(n) == RecordKind::Assistant => Turn::Complete,
+        Some(_) => Turn::AwaitingReply,
+    };
+    branch.first_user_text_after_branch_point = summaries.first_prompt(ix)?;
+    branch.last_user_text = summaries.last_prompt(ix)?;
+    branch.last_assistant_text = summaries.last_reply(ix)?;
+    let body = summaries.bodies.get(nodes.first(leaf))?;
+    branch.git_branch.clone_from(&body.git_branch);
+    branch.cwd.clone_from(&body.cwd);
+    Ok(branch)
 }
 
 /// The first record of a chain: its root, or the member of a cycle whose parent is where the walk entered.

@@ -4,14 +4,14 @@ use std::io;
 
 use super::{Source, Span};
 
-/// How far behind what was read the next record still follows it.
+/// How far from what was read the next record still belongs to it.
 const NEAR: u64 = 8 << 10;
 /// How far is read ahead at most.
 const MOST_AHEAD: u64 = 256 << 10;
 
-/// Reads single records of a source. Where the next one lies behind the last one and near it, what follows is read with
-/// it, as much as they have come forward so far; anywhere else nothing but the record. So where records only seem to follow
-/// each other, as those of short branches do, no more than a few of them are read in vain.
+/// Reads single records of a source. Where they come forward, if with small steps back, what follows is read with them,
+/// as much as they have come forward so far; anywhere else nothing but the record. So where records only seem to follow each
+/// other, as those of short branches do, no more than a few of them are read in vain.
 pub struct Window<'a> {
     source: &'a dyn Source,
     /// Where `bytes` begin.
@@ -37,7 +37,9 @@ impl<'a> Window<'a> {
         let (start, end) = (span.offset, span.offset + u64::from(span.len));
         let known = self.from + self.len as u64;
         if start < self.from || end > known {
-            if start < self.from || start > known.saturating_add(NEAR.max(MOST_AHEAD.min(self.len as u64))) {
+            let near = start.saturating_add(NEAR) >= self.from
+                && start <= known.saturating_add(NEAR.max(MOST_AHEAD.min(self.len as u64)));
+            if !near || start < self.run {
                 self.run = start;
             }
             let ahead = (start - self.run).min(MOST_AHEAD);
@@ -96,6 +98,8 @@ mod tests {
         let (calls, read) = cost(4_000_000, (0..4_000).map(|i| i * 1_000));
         assert!(calls <= 30 && read <= 4_040_000, "{calls} calls for {read} bytes");
         assert_eq!(cost(4_000_000, (0..40).rev().map(|i| i * 100_000)), (40, 40_000));
+        let (calls, read) = cost(4_000_000, (0..2_000).flat_map(|i| [i * 2_000 + 1_000, i * 2_000]));
+        assert!(calls <= 60 && read <= 8_080_000, "{calls} calls for {read} bytes");
         assert_eq!(cost(4_000_000, (1..4).map(|i| i * 1_000_000)), (3, 3_000));
     }
 

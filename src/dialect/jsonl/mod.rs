@@ -6,7 +6,6 @@ pub(super) mod cut;
 pub(super) mod json;
 pub(super) mod lines;
 pub(super) mod members;
-mod ordered;
 pub(super) mod read;
 pub(super) mod redact;
 mod region;

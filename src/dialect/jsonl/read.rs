@@ -12,11 +12,13 @@ use std::io;
 use super::{
     json::{Field, RawStr},
     lines,
-    ordered::{self, Stage},
     region::{self, Region},
     version::Version,
 };
-use crate::transcript::{LineDiagnostic, Source, Span, Transcript};
+use crate::{
+    parallel::{self, Stage},
+    transcript::{LineDiagnostic, Source, Span, Transcript},
+};
 
 /// How the file is cut up, and how much of it is held in memory.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,7 @@ pub(in crate::dialect) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { chunk: 256 << 10, line: 1 << 30, workers: ordered::workers() }
+        Limits { chunk: 256 << 10, line: 1 << 30, workers: parallel::workers() }
     }
 }
 
@@ -81,23 +83,29 @@ pub(in crate::dialect) fn read<R: Rules>(
     let mut reader = Reader { t, rules, total: source.len(), foreseen: false };
     let chunk = limits.chunk.max(1) as u64;
     let chunks = source.len().div_ceil(chunk);
-    ordered::run(chunks, limits.workers, &mut reader, &|stage: Stage<'_, Reader<'_, R>>, buf| {
-        let region = region::load(source, stage.step(), chunk, limits.line, buf);
-        let region = match region {
-            Ok(region) => region,
-            // An earlier chunk may have failed as well: the first one tells.
-            Err(e) => return stage.turn(|_| Err(e)),
-        };
-        let lines = Lines::<R>::parse(&region, limits.line);
-        stage.turn(|reader| {
-            let kept = reader.region(&region, lines);
-            // A region may lie behind the snapshot: what an unfinished line goes on in. Nothing was passed up to there.
-            if kept > 0 {
-                source.passed(region.offset, &region.bytes[..kept]);
-            }
-            Ok(())
-        })
-    })?;
+    parallel::run(
+        chunks,
+        limits.workers,
+        &mut reader,
+        &Vec::new,
+        &|stage: Stage<'_, Reader<'_, R>>, buf| {
+            let region = region::load(source, stage.step(), chunk, limits.line, buf);
+            let region = match region {
+                Ok(region) => region,
+                // An earlier chunk may have failed as well: the first one tells.
+                Err(e) => return stage.turn(|_| Err(e)),
+            };
+            let lines = Lines::<R>::parse(&region, limits.line);
+            stage.turn(|reader| {
+                let kept = reader.region(&region, lines);
+                // A region may lie behind the snapshot: what an unfinished line goes on in. Nothing was passed up to there.
+                if kept > 0 {
+                    source.passed(region.offset, &region.bytes[..kept]);
+                }
+                Ok(())
+            })
+        },
+    )?;
     Ok(reader.t)
 }
 

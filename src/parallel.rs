@@ -1,4 +1,5 @@
-//! Steps that several threads prepare at once and that take effect in their order.
+//! Steps that several threads prepare at once and that take effect in their order, so that what comes of them does not
+//! depend on how many threads there are. The pure modules have no threads but these.
 
 use std::{
     io,
@@ -17,26 +18,27 @@ const STEPS_A_WORKER: u64 = 4;
 const MOST_WORKERS: usize = 8;
 
 /// How many threads can work at once here.
-pub(super) fn workers() -> usize {
+pub fn workers() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).min(MOST_WORKERS)
 }
 
 /// One step: prepared first, then brought to `state` when its turn has come.
-pub(super) struct Stage<'a, S> {
+pub struct Stage<'a, S> {
     step: u64,
     queue: &'a Queue<'a, S>,
 }
 
-/// Does the steps `0..steps`: `prepare` is called for each, with a buffer that its thread keeps, on up to `workers`
-/// threads, of which this one is the first. Each call must end with [`Stage::turn`].
+/// Does the steps `0..steps`: `prepare` is called for each, with what its thread has made for itself at first, on up to
+/// `workers` threads, of which this one is the first. Each call must end with [`Stage::turn`].
 ///
 /// # Errors
 /// The error of the first step that has one; later ones have no effect.
-pub(super) fn run<S: Send>(
+pub fn run<S: Send, T>(
     steps: u64,
     workers: usize,
     state: &mut S,
-    prepare: &(dyn Fn(Stage<'_, S>, &mut Vec<u8>) -> Turned + Sync),
+    make: &(dyn Fn() -> T + Sync),
+    prepare: &(dyn Fn(Stage<'_, S>, &mut T) -> Turned + Sync),
 ) -> io::Result<()> {
     let queue = Queue {
         taken: AtomicU64::new(0),
@@ -46,13 +48,13 @@ pub(super) fn run<S: Send>(
     let work = || {
         // A thread that panics must not leave the others waiting for its turn.
         let _guard = Guard(&queue);
-        let mut buf = Vec::new();
+        let mut own = make();
         loop {
             let step = queue.taken.fetch_add(1, Ordering::Relaxed);
             if step >= steps {
                 return;
             }
-            prepare(Stage { step, queue: &queue }, &mut buf);
+            prepare(Stage { step, queue: &queue }, &mut own);
         }
     };
     let wanted = workers.min(usize::try_from(steps / STEPS_A_WORKER).unwrap_or(workers));
@@ -69,7 +71,7 @@ pub(super) fn run<S: Send>(
 }
 
 /// The mark of a step that has had its turn.
-pub(super) struct Turned(());
+pub struct Turned(());
 
 struct Queue<'a, S> {
     taken: AtomicU64,
@@ -136,7 +138,7 @@ mod tests {
     fn steps_take_effect_in_order() {
         for workers in [0, 1, 2, 7] {
             let mut seen = Vec::new();
-            run(100, workers, &mut seen, &|stage, _| {
+            run(100, workers, &mut seen, &|| (), &|stage, _| {
                 let step = stage.step();
                 stage.turn(|seen| {
                     seen.push(step);
@@ -152,7 +154,7 @@ mod tests {
     fn the_first_error_tells_and_nothing_follows_it() {
         for workers in [1, 3] {
             let mut seen = Vec::new();
-            let result = run(100, workers, &mut seen, &|stage, _| {
+            let result = run(100, workers, &mut seen, &|| (), &|stage, _| {
                 let step = stage.step();
                 stage.turn(|seen| {
                     if step % 10 == 9 {
@@ -169,7 +171,7 @@ mod tests {
     #[test]
     fn a_panic_leaves_nobody_waiting() {
         let panicked = std::panic::catch_unwind(|| {
-            let _ = run(100, 3, &mut (), &|stage, _| {
+            let _ = run(100, 3, &mut (), &|| (), &|stage, _| {
                 assert!(stage.step() != 20, "on purpose");
                 stage.turn(|()| Ok(()))
             });
