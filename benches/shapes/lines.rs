@@ -95,11 +95,19 @@ impl<'a> Lines<'a> {
         self.write(rec, &text)
     }
 
-    /// A reply of so many bytes.
+    /// A reply of so many bytes. It is never in memory as a whole: what this process has had at most, the system counts
+    /// for the programs that it starts as well.
     pub fn long(&mut self, uuid: u128, parent: Option<u128>, bytes: usize) -> io::Result<()> {
         let words = r#"the \"snapshot\" is read, caf\u00e9 and café, 分支, then the policy\tis applied\n"#;
-        let text = words.repeat(bytes.div_ceil(words.len()));
-        self.write(&Rec { uuid, parent, kind: Kind::Assistant, text: Text::Full }, &text)
+        let rec = Rec { uuid, parent, kind: Kind::Assistant, text: Text::Full };
+        let record = self.record(&rec, words);
+        let (before, after) = record.split_once(words).expect("BUG: a record holds its text");
+        self.out.write_all(before.as_bytes())?;
+        let some = words.repeat(1000);
+        for _ in 0..bytes.div_ceil(some.len()) {
+            self.out.write_all(some.as_bytes())?;
+        }
+        self.out.write_all(after.as_bytes())
     }
 
     /// Text as it stands between quotes: of very unlike lengths, as tools and models give it; prompts are short.
@@ -127,6 +135,14 @@ impl<'a> Lines<'a> {
     }
 
     fn write(&mut self, rec: &Rec, text: &str) -> io::Result<()> {
+        let buf = self.record(rec, text);
+        self.out.write_all(buf.as_bytes())?;
+        self.buf = buf;
+        Ok(())
+    }
+
+    /// A record with its line feed, in the buffer of the last one.
+    fn record(&mut self, rec: &Rec, text: &str) -> String {
         self.clock += 1;
         let mut buf = std::mem::take(&mut self.buf);
         buf.clear();
@@ -136,9 +152,7 @@ impl<'a> Lines<'a> {
         }
         .expect("BUG: a string takes everything");
         buf.push('\n');
-        self.out.write_all(buf.as_bytes())?;
-        self.buf = buf;
-        Ok(())
+        buf
     }
 
     /// A month of sessions that go on day and night.
