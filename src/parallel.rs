@@ -4,6 +4,7 @@
 use std::{
     io,
     num::NonZero,
+    panic::resume_unwind,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -68,6 +69,25 @@ pub fn run<S: Send, T>(
         work();
     });
     queue.lock().error.take().map_or(Ok(()), Err)
+}
+
+/// Both, at once if another thread is to be had.
+pub fn join<A: Send, B>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B) -> (A, B) {
+    // What could not be given to a thread is done here.
+    let a = Mutex::new(Some(a));
+    let take = || {
+        let taken = a.lock().unwrap_or_else(PoisonError::into_inner).take();
+        taken.map(|a| a())
+    };
+    thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, take);
+        let b = b();
+        let a = match other {
+            Ok(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => take(),
+        };
+        (a.expect("BUG: it is taken once"), b)
+    })
 }
 
 /// The mark of a step that has had its turn.
@@ -166,6 +186,13 @@ mod tests {
             });
             assert_eq!((result.unwrap_err().to_string(), seen), ("9".to_owned(), (0..9).collect()));
         }
+    }
+
+    #[test]
+    fn both_are_done() {
+        let mut here = 1;
+        assert_eq!(join(|| "there", || here += 1), ("there", ()));
+        assert_eq!(here, 2);
     }
 
     #[test]

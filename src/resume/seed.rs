@@ -411,10 +411,11 @@ impl Child<'_> {
             file.set_len(file.metadata()?.len() / 2)
         })
         .map_err(Error::io("write", staged.path()))?;
-        staged.finish()?;
         faults::at("fork-staged", path)?;
-        let source = FileSource::open(staged.path())?;
-        written.tail = self.confirm(&source, staged.path())?.tail.to_string();
+        let staged_at = staged.path().to_owned();
+        let source = FileSource::open(&staged_at)?;
+        let landing = staged.finish_while(|| self.confirm(&source, &staged_at))?;
+        written.tail = landing.tail.to_string();
         let copied = self.copy_sidecars(host, &written.backups)?;
         copied.notes.iter().for_each(|note| host.note(note));
         faults::at("fork-backups", path)?;

@@ -3,7 +3,9 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use serde_json::json;
@@ -59,6 +61,28 @@ impl Staged {
     /// `io`.
     pub fn finish(&mut self) -> Result<()> {
         self.file.flush().and_then(|()| self.file.sync_all()).map_err(Error::io("sync", &self.path))
+    }
+
+    /// [`Self::finish`] while `work` reads the file, which does not change any more.
+    ///
+    /// # Errors
+    /// `io`, else what `work` reports.
+    pub fn finish_while<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let file = &mut self.file;
+        file.flush().map_err(Error::io("sync", &self.path))?;
+        let file = &*file;
+        let (synced, done) = thread::scope(|scope| {
+            let syncing = thread::Builder::new().spawn_scoped(scope, || file.sync_all());
+            let done = work();
+            let synced = match syncing {
+                Ok(syncing) => syncing.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                // Where no thread is to be had, one after the other.
+                Err(_) => file.sync_all(),
+            };
+            (synced, done)
+        });
+        synced.map_err(Error::io("sync", &self.path))?;
+        done
     }
 
     /// Gives the file its final name in the same folder, if nothing has it, and makes that durable.

@@ -23,6 +23,9 @@ use crate::{
 /// The most ids of one kind that an inspection lists; with more, only their numbers are given.
 pub const MAX_LISTED: u64 = 100_000;
 
+/// With fewer records it takes longer to start a thread than it saves.
+const MANY_RECORDS: usize = 20_000;
+
 /// How many leaves a thread describes at a time.
 const LEAVES_A_STEP: usize = 128;
 
@@ -42,9 +45,14 @@ pub fn inspect(
     dialect: &dyn Dialect,
     client: &Client,
 ) -> io::Result<Inspection> {
-    let tree = Tree::new(t);
+    // Where the client groups records, what it does takes as long as the tree.
+    let (simulated, tree) = if t.units.is_some() && t.records.len() >= MANY_RECORDS {
+        parallel::join(|| dialect.simulate(t, source, client), || Tree::new(t))
+    } else {
+        (dialect.simulate(t, source, client), Tree::new(t))
+    };
     let Tree { nodes, leaves, segments, .. } = &tree;
-    let client_pick = client_pick(&tree, dialect.simulate(t, source, client)?);
+    let client_pick = client_pick(&tree, simulated?);
     let open = match &t.units {
         Some(_) => Vec::new(),
         None => turn::open_calls(nodes, segments, leaves, &mut Bodies::new(nodes, source, dialect))?,

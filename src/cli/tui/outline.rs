@@ -8,7 +8,10 @@
 //! Runs are laid out before the runs that branch off their end, so the items below an item always follow it at once
 //! and hiding them is stepping over a range. Pure, linear, and without recursion: no text is decoded here.
 
+use std::mem;
+
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::{
     record::RecordKind,
@@ -197,12 +200,15 @@ impl Outline {
     }
 }
 
+/// Records or steps: mostly one.
+type Few = SmallVec<[u32; 2]>;
+
 /// The forest of steps, and what hangs beside them.
 struct Steps {
     /// By step: its records. Steps are in the order of their first record.
-    records: Vec<Vec<RecordIx>>,
+    records: Vec<Few>,
     kind: Vec<Kind>,
-    children: Vec<Vec<Step>>,
+    children: Vec<Few>,
     /// Steps that nothing is above.
     roots: Vec<Step>,
     /// By step, what hangs beside it: bookkeeping and subagents.
@@ -226,9 +232,9 @@ impl Steps {
             None => of_records(t),
         };
         let mut steps = Steps {
-            records: vec![Vec::new(); parent.len()],
+            records: vec![Few::new(); parent.len()],
             kind: Vec::new(),
-            children: vec![Vec::new(); parent.len()],
+            children: vec![Few::new(); parent.len()],
             roots: Vec::new(),
             beside: HashMap::new(),
             top: Vec::new(),
@@ -300,20 +306,20 @@ impl Steps {
             if !kept[s] {
                 continue;
             }
-            let (stay, go): (Vec<Step>, Vec<Step>) =
-                self.children[s].iter().partition(|&&child| kept[child as usize]);
+            let goes = |child: &Step| !kept[*child as usize];
+            let go: Vec<Step> = self.children[s].iter().copied().filter(goes).collect();
             if !go.is_empty() {
+                self.children[s].retain(|child| kept[*child as usize]);
                 let records = self.take_all(go);
                 self.beside.entry(step).or_default().push(Beside { kind: Kind::Notes, records });
             }
-            self.children[s] = stay;
         }
-        let (stay, go): (Vec<Step>, Vec<Step>) = self.roots.iter().partition(|&&root| kept[root as usize]);
+        let go: Vec<Step> = self.roots.iter().copied().filter(|root| !kept[*root as usize]).collect();
         if !go.is_empty() {
+            self.roots.retain(|root| kept[*root as usize]);
             let records = self.take_all(go);
             self.top.push(Beside { kind: Kind::Notes, records });
         }
-        self.roots = stay;
         debug_assert!(t.records.len() >= self.records.len());
     }
 
@@ -321,8 +327,8 @@ impl Steps {
     fn take_all(&mut self, mut steps: Vec<Step>) -> Vec<RecordIx> {
         let mut records = Vec::new();
         while let Some(step) = steps.pop() {
-            records.append(&mut self.records[step as usize]);
-            steps.append(&mut self.children[step as usize]);
+            records.extend(mem::take(&mut self.records[step as usize]));
+            steps.extend(mem::take(&mut self.children[step as usize]));
         }
         records.sort_unstable();
         records
