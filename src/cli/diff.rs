@@ -216,7 +216,7 @@ fn page(document: &Document, global: &Global, paint: Paint) -> String {
                 tools.iter().map(|(tool, n)| format!("{} ({n})", name(tool))).collect();
             if let Some(last) = list.last_mut() {
                 if head == "result" {
-                    last.push_str(", called elsewhere");
+                    last.push_str(", without a call here");
                 }
                 let _ = writeln!(out, "{head} {}", wrap(&clean(&list.join(", ")), columns() - 7, "       "));
             }

@@ -56,9 +56,9 @@ fn a_result_whose_call_is_elsewhere_is_named_and_is_no_run() {
         );
         let page = env.run(&["diff", &path, "late-res", "other-q"]).code(0).stdout;
         let named = if expected.is_empty() { "of tools" } else { expected };
-        assert!(page.contains(&format!("result {named} (1), called elsewhere")), "{page}");
+        assert!(page.contains(&format!("result {named} (1), without a call here")), "{page}");
         let hidden = env.run(&["diff", &path, "late-res", "other-q", "--redact"]).code(0).stdout;
-        assert!(hidden.contains("result of tools (1), called elsewhere"), "{hidden}");
+        assert!(hidden.contains("result of tools (1), without a call here"), "{hidden}");
         let export = env.run(&["export", &path, "late-res", "--format", "json"]).code(0).json();
         let items = export["turns"][0]["items"].as_array().unwrap().clone();
         let names: Vec<_> = items.iter().map(|item| item["name"].as_str().unwrap()).collect();
