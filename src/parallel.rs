@@ -12,6 +12,10 @@ use std::{
     thread,
 };
 
+mod behind;
+
+pub use behind::write_behind;
+
 /// How many steps there must be for each further thread, since its start takes time too.
 const STEPS_A_WORKER: u64 = 4;
 

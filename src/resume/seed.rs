@@ -1,14 +1,12 @@
 //! The three seeds: a fork, an anchor in place, none.
 
-use std::{
-    io::BufWriter,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::{
     dialect::{self, AnchorSpec, Client, ForkReport, ForkSpec, derived_uuid},
+    parallel,
     record::{Agent, RecordId},
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{
@@ -353,7 +351,7 @@ fn child_of<'a>(request: &Request, operation_id: &'a str, decided: &'a Decided, 
 }
 
 impl Child<'_> {
-    fn write(&self, host: &Host<'_>, out: &mut dyn std::io::Write) -> Result<ForkReport> {
+    fn write(&self, host: &Host<'_>, out: &mut (dyn std::io::Write + Send)) -> Result<ForkReport> {
         let (snapshot, dialect) = (self.snapshot, dialect::of(self.agent));
         let t = &snapshot.transcript;
         let title = pending::twin_title(dialect, t, snapshot, self.session_id, self.leaf)
@@ -365,9 +363,8 @@ impl Child<'_> {
             operation_id: self.operation_id.to_owned(),
             version: self.client.version.clone(),
         };
-        let mut out = BufWriter::with_capacity(256 * 1024, out);
-        let written = dialect.write_fork(t, snapshot, self.chain, &spec, &mut out);
-        let written = written.and_then(|report| std::io::Write::flush(&mut out).map(|()| report));
+        let written =
+            parallel::write_behind(out, |out| dialect.write_fork(t, snapshot, self.chain, &spec, out));
         written.map_err(Error::io("write", Path::new(&self.record.transcript)))
     }
 
