@@ -117,11 +117,14 @@ fn structure(
         // Of what the logs are read as, where an escape of a text may be one that is longer.
         inspection.snapshot.bytes = 0;
         for diagnostic in &mut inspection.diagnostics {
-            // Why a session is left out names a place in its log, which may move. It was compared before.
-            if let topology::TopologyDiagnostic::Line(LineDiagnostic::SkippedRecord { reason, .. }) =
-                diagnostic
-            {
-                reason.truncate(reason.find(": ").unwrap_or(reason.len()));
+            match diagnostic {
+                // Why a session is left out names a place in its log, which may move. It was compared before.
+                topology::TopologyDiagnostic::Line(LineDiagnostic::SkippedRecord { reason, .. }) => {
+                    reason.truncate(reason.find(": ").unwrap_or(reason.len()));
+                }
+                // Whole records in it may be longer than they were.
+                topology::TopologyDiagnostic::Line(LineDiagnostic::TornTail { bytes, .. }) => *bytes = 0,
+                _ => {}
             }
         }
     }

@@ -505,6 +505,44 @@ fn a_torn_tail_stays_as_long_as_it_was() {
     }
 }
 
+/// Its first record is visible as soon as it is whole, and its frame is smaller than any that is made for it here.
+#[test]
+fn a_child_that_is_torn_anywhere_stays_a_child_of_its_parent() {
+    let child = fs::read(fixture("cases/reasonix/sessions-v4/mini-child/events.frames")).unwrap();
+    let kept = Kept::default();
+    let end = commits(&child, &kept).unwrap().0[0].end as usize;
+    let mut related = 0;
+    for cut in 0..=end {
+        let log = child[..cut].to_vec();
+        let (written, _) = redacted(&[("mini-child", &log)], &kept);
+        let (out, told) = &written[0];
+        let parent = render::parent_of(&log).unwrap();
+        assert_eq!(render::parent_of(out).unwrap(), parent, "cut at {cut}");
+        let place = |offset| told.place(offset).unwrap();
+        assert_eq!(account(out, &kept, |at| at), account(&log, &kept, place), "cut at {cut}");
+        related += usize::from(parent.is_some());
+    }
+    assert!(related > 100 && related < end, "{related} of {end}");
+}
+
+/// The end of the torn commit is what is not there, so that its hash is right, and made anew.
+#[test]
+fn the_first_record_of_a_torn_tail_is_whole_with_another_hash_too() {
+    let child = fs::read(fixture("cases/reasonix/sessions-v4/mini-child/events.frames")).unwrap();
+    let kept = Kept::default();
+    let commit = &commits(&child, &kept).unwrap().0[0];
+    let last = commit.events.last().unwrap();
+    let log = child[..last.offset as usize + last.len as usize].to_vec();
+    let (written, _) = redacted(&[("mini-child", &log)], &kept);
+    let out = &written[0].0;
+    assert_eq!(out.len(), log.len());
+    let hash =
+        |log: &Vec<u8>| serde_json::from_str::<Value>(&records(log)[0]).unwrap()["operationHash"].clone();
+    assert_ne!(hash(out), hash(&log));
+    assert_eq!(render::parent_of(out).unwrap(), render::parent_of(&log).unwrap());
+    assert!(render::parent_of(out).unwrap().is_some());
+}
+
 #[test]
 fn the_size_of_a_log_stays_about_what_it_was() {
     // Filler compresses far better than what it stands for.

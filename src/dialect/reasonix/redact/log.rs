@@ -12,6 +12,7 @@ use super::{
 use crate::{
     dialect::reasonix::{
         child::Counted,
+        commit::Commits,
         frame::{self, Flaw, HEADER, Lengths, MAGIC},
         ids::hex,
         operation::OperationHash,
@@ -91,8 +92,8 @@ impl<'w, 'a> Writer<'w, 'a> {
                     }
                     // A record outside of a commit.
                     self.next_seq = None;
-                    let json = self.redaction.redactor.record(&json, &[]);
-                    self.frame(at, end, &json)?;
+                    let redacted = self.redaction.redactor.record(&json, &[]);
+                    self.frame(at, end, &redacted, json == redacted)?;
                     at = end;
                 }
                 Found::Flawed { flaw, lengths, end } => {
@@ -129,18 +130,24 @@ impl<'w, 'a> Writer<'w, 'a> {
         self.out.write_all(bytes).map_err(Trouble::Io)
     }
 
-    fn frame(&mut self, at: u64, end: u64, json: &[u8]) -> Result<(), Trouble> {
-        let frame = self.framed(at, end, json)?;
+    fn frame(&mut self, at: u64, end: u64, json: &[u8], same: bool) -> Result<(), Trouble> {
+        let frame = self.framed(at, end, json, same, end.saturating_sub(self.out.bytes))?;
         self.put(at, &frame)
     }
 
-    /// A record as a frame: stored as long as the log is no longer for that than it was.
-    fn framed(&self, at: u64, end: u64, json: &[u8]) -> Result<Vec<u8>, Trouble> {
-        let fits = |frame: &Vec<u8>| self.out.bytes + frame.len() as u64 <= end;
-        let stored = frame::write_stored(json).filter(fits);
-        stored
-            .or_else(|| frame::write(json))
-            .ok_or_else(|| Trouble::damaged(at, "a record that is too large for a frame"))
+    /// A record as a frame: stored where that takes no more than `room`, else as it stands there if it is the same one,
+    /// else compressed, which may take more.
+    fn framed(&self, at: u64, end: u64, json: &[u8], same: bool, room: u64) -> Result<Vec<u8>, Trouble> {
+        let fits = |frame: &Vec<u8>| frame.len() as u64 <= room;
+        if let Some(frame) = frame::write_stored(json).filter(fits) {
+            return Ok(frame);
+        }
+        if same {
+            let mut frame = vec![0; (end - at) as usize];
+            self.log.read_exact_at(at, &mut frame)?;
+            return Ok(frame);
+        }
+        frame::write(json).ok_or_else(|| Trouble::damaged(at, "a record that is too large for a frame"))
     }
 
     /// What cannot be told apart into frames, up to the end of the log.
@@ -166,29 +173,29 @@ impl<'w, 'a> Writer<'w, 'a> {
             .filter(|_| in_order && group.digest.is_some())
             .and_then(|seq| seq.checked_add(begin.event_count));
         if group.torn && in_order {
-            return self.tail(start, &group);
+            return self.tail(start, begin, &group);
         }
         let mut digest = Sha256::new();
         let mut at = start;
         while at < group.end {
-            let (json, end) = self.record(at, &group)?;
+            let (json, end, same) = self.record(at, &group)?;
             digest.update(&json);
             digest.update([0]);
-            self.frame(at, end, &json)?;
+            self.frame(at, end, &json, same)?;
             at = end;
         }
         if let Some(old) = &group.digest
             && let Found::Record { json, end } = self.found(at)?
         {
-            let json = self.redaction.redactor.record(&json, &[(old, &hex(&digest.finalize()))]);
-            self.frame(at, end, &json)?;
+            let redacted = self.redaction.redactor.record(&json, &[(old, &hex(&digest.finalize()))]);
+            self.frame(at, end, &redacted, json == redacted)?;
             at = end;
         }
         Ok(at)
     }
 
-    /// What stands for a record of a commit, its end aside.
-    fn record(&mut self, at: u64, group: &Group) -> Result<(Vec<u8>, u64), Trouble> {
+    /// What stands for a record of a commit, its end aside; where the next frame begins; whether the record is the same.
+    fn record(&mut self, at: u64, group: &Group) -> Result<(Vec<u8>, u64, bool), Trouble> {
         let Found::Record { json, end } = self.found(at)? else {
             return Err(Trouble::damaged(at, "the record was there and is not any more"));
         };
@@ -203,26 +210,32 @@ impl<'w, 'a> Writer<'w, 'a> {
         let Redaction { redactor, known, .. } = &mut *self.redaction;
         let known = event.as_ref().and_then(|at| known.get(at)).into_iter().flatten();
         digests.extend(known.map(|(old, new)| (old.as_str(), new.as_str())));
-        Ok((redactor.record(&json, &digests), end))
+        let redacted = redactor.record(&json, &digests);
+        let same = json == redacted;
+        Ok((redacted, end, same))
     }
 
-    /// A commit without an end, at the end of the log: invisible, and as long as it was.
-    fn tail(&mut self, start: u64, group: &Group) -> Result<u64, Trouble> {
+    /// A commit without an end, at the end of the log, as long as it was if what is visible of it fits into that: its first
+    /// record, which says whom the session is related to, and all of it where it holds what cannot be read.
+    fn tail(&mut self, start: u64, begin: &Begin, group: &Group) -> Result<u64, Trouble> {
         let len = (self.log.len() - start) as usize;
-        let (mut tail, mut at) = (Vec::new(), start);
+        let (mut tail, mut at, mut first) = (Vec::new(), start, None);
         let before = self.out.bytes;
         while at < group.end {
-            let (json, end) = self.record(at, group)?;
+            let (json, end, same) = self.record(at, group)?;
             self.places.push((at, before + tail.len() as u64));
-            let room = end - start;
-            let fits = |frame: &Vec<u8>| (tail.len() + frame.len()) as u64 <= room;
-            let stored = frame::write_stored(&json).filter(fits);
-            let frame = stored.or_else(|| frame::write(&json));
-            tail.extend(frame.ok_or_else(|| Trouble::damaged(at, "a record that is too large for a frame"))?);
+            let room = (end - start).saturating_sub(tail.len() as u64);
+            tail.extend(self.framed(at, end, &json, same, room)?);
+            first.get_or_insert(tail.len());
             at = end;
         }
-        tail.truncate(len);
-        tail.extend(fragment((len - tail.len()) as u64));
+        let last_seq = begin.first_seq.saturating_sub(1);
+        let invisible =
+            Commits::behind(self.log, self.redaction.contents, start, last_seq).next_commit().is_ok();
+        if invisible {
+            tail.truncate(len.max(first.unwrap_or_default()));
+        }
+        tail.extend(fragment(len.saturating_sub(tail.len()) as u64));
         self.out.write_all(&tail)?;
         // Nothing is behind it.
         Ok(self.log.len())

@@ -167,7 +167,8 @@ struct Account {
     verifiable: bool,
     commits: u64,
     last_seq: u64,
-    torn: u64,
+    /// Whether anything stands behind the last commit; it may be longer than it was.
+    torn: bool,
 }
 
 fn account(log: &dyn Source, contents: &dyn Contents) -> Result<Account, Trouble> {
@@ -190,7 +191,7 @@ fn account(log: &dyn Source, contents: &dyn Contents) -> Result<Account, Trouble
         verifiable: projection.is_verifiable(),
         commits,
         last_seq: reader.last_seq(),
-        torn: log.len() - reader.end(),
+        torn: log.len() > reader.end(),
     })
 }
 
