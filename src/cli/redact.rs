@@ -16,6 +16,7 @@ use crate::{
     store::{agents::reasonix, redact::Redacted},
     topology,
     transcript::{LineDiagnostic, Source, Transcript},
+    turns::Turns,
 };
 
 /// Writes the redacted transcript to stdout, or to a file that must be new; a session that is a folder to a new folder.
@@ -82,7 +83,22 @@ fn prove(opened: &Opened, redacted: &Redacted) -> Result<()> {
         .map_err(Error::io("read", &opened.path))?;
     let ours = structure(*dialect, &client, &t, redacted.source()).map_err(read)?;
     // The file may have grown between the two readings.
-    if snapshot.transcript.bytes == t.bytes { same(&opened.path, &theirs, &ours) } else { Ok(()) }
+    if snapshot.transcript.bytes != t.bytes {
+        return Ok(());
+    }
+    same(&opened.path, &theirs, &ours)?;
+    let theirs = turns(*dialect, &snapshot.transcript, snapshot).map_err(Error::io("read", &opened.path))?;
+    let ours = turns(*dialect, &t, redacted.source()).map_err(read)?;
+    if theirs == ours { Ok(()) } else { Err(differ(&opened.path, "turns")) }
+}
+
+/// The turns, without what names their replies: that has a stand-in where it is no id.
+fn turns(dialect: &dyn Dialect, t: &Transcript, source: &dyn Source) -> std::io::Result<Turns> {
+    let mut turns = dialect.turns(t, source)?;
+    for turn in &mut turns.turns {
+        turn.message_id = turn.message_id.take().map(|_| String::new());
+    }
+    Ok(turns)
 }
 
 fn same(path: &Path, theirs: &Value, ours: &Value) -> Result<()> {
@@ -92,15 +108,15 @@ fn same(path: &Path, theirs: &Value, ours: &Value) -> Result<()> {
     let name = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<Vec<_>>());
     let differs: Vec<String> =
         name(theirs).unwrap_or_default().into_iter().filter(|key| theirs[key] != ours[key]).collect();
-    let fault = Fault::new(
-        FaultCode::Damaged,
-        format!(
-            "the redacted transcript would be inspected otherwise than `{}`: {} differ; this is a defect of offshoot",
-            path.display(),
-            differs.join(", ")
-        ),
+    Err(differ(path, &differs.join(", ")))
+}
+
+fn differ(path: &Path, what: &str) -> Error {
+    let message = format!(
+        "the redacted transcript would be inspected otherwise than `{}`: {what} differ; this is a defect of offshoot",
+        path.display()
     );
-    Err(fault.into())
+    Fault::new(FaultCode::Damaged, message).into()
 }
 
 /// The inspection without texts, names of places, and the name of the file.

@@ -51,9 +51,13 @@ fn structure(bytes: &[u8], dialect: &dyn Dialect) -> Value {
             json!([t.id(r.id), r.parent.map(|p| t.id(p)), r.kind as u8, r.flags.0, r.span.range(), r.line])
         })
         .collect();
-    let turns = dialect.turns(&t, &bytes).unwrap();
+    let mut turns = dialect.turns(&t, &bytes).unwrap();
+    for turn in &mut turns.turns {
+        // What is no id has a stand-in.
+        turn.message_id = turn.message_id.take().map(|_| String::new());
+    }
     json!({"inspection": value, "records": records, "objects": t.objects, "torn": t.torn_bytes,
-           "separator": t.separator_line, "turns": format!("{turns:?}").len()})
+           "separator": t.separator_line, "turns": format!("{turns:?}")})
 }
 
 #[track_caller]
@@ -132,6 +136,46 @@ fn random_transcripts_of_both_agents_keep_their_structure_spoilt_or_not() {
         same(&qwen, Agent::Qwen, &qwen.escape_ascii().to_string());
         same(&claude, Agent::Claude, &claude.escape_ascii().to_string());
     });
+}
+
+/// What closes a turn is a word of the client's own, and says so behind the rest of another record too.
+#[test]
+fn turns_that_glued_records_close_are_closed_as_they_were() {
+    let record = |uuid: &str, parent: Value, kind: &str, more: Value| {
+        let mut record = json!({"uuid": uuid, "parentUuid": parent, "sessionId": SESSION, "type": kind, "cwd": "/w",
+            "timestamp": "2026-01-01T00:00:01.000Z", "version": "0.24.4"});
+        record.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        record.to_string()
+    };
+    let text = |role: &str| json!({"provenance": "real_user", "message": {"role": role, "parts": [{"text": "words"}]}});
+    let system = |subtype: &str, payload: Value| json!({"subtype": subtype, "systemPayload": payload});
+    let mut kinds = std::collections::HashSet::new();
+    for closing in [
+        system("turn_result", json!({"state": "completed"})),
+        system("turn_result", json!({"state": "cancelled"})),
+        system("turn_result", json!({"state": "error"})),
+        system("turn_result", json!({"state": "secret"})),
+        system("ui_telemetry", json!({"uiEvent": {"event.name": "qwen-code.api_response"}})),
+        system("branch_checkpoint", json!({"v": 1, "assistantRecordUuid": "a1"})),
+        system("branch_checkpoint", json!({"v": 2, "assistantRecordUuid": "a1"})),
+        system("branch_checkpoint", json!({"v": "1", "assistantRecordUuid": "a1"})),
+    ] {
+        let prompt = record("u1", Value::Null, "user", text("user"));
+        let answer = record("a1", json!("u1"), "assistant", text("model"));
+        let closing = record("t1", json!("a1"), "system", closing);
+        for between in ["\n", "", "{\"uuid\":\"torn\n"] {
+            let file = format!("{prompt}\n{answer}{between}{closing}\n");
+            same(file.as_bytes(), Agent::Qwen, &file);
+            kinds.insert(structure(file.as_bytes(), dialect::of(Agent::Qwen))["turns"].to_string());
+        }
+    }
+    assert!(kinds.len() > 4, "{kinds:?}");
+    let demo = fs::read_to_string(fixture("demo/session.jsonl")).unwrap();
+    let ends: Vec<usize> = demo.match_indices('\n').map(|(at, _)| at).collect();
+    for at in ends {
+        let glued = format!("{}{}", &demo[..at], &demo[at + 1..]);
+        same(glued.as_bytes(), Agent::Qwen, &format!("glued at {at}"));
+    }
 }
 
 /// Words that stand in texts and in what tools were given, as JSON within a text, too, and as names of members.

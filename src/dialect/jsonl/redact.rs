@@ -172,8 +172,10 @@ impl Redactor {
             Rule::Call | Rule::Tool | Rule::Name | Rule::Digest => {
                 self.names.stand_in(text, raw.len(), out);
             }
-            Rule::Token | Rule::Enter | Rule::Text if self.own.contains(&text) => out.extend_from_slice(raw),
-            Rule::Token | Rule::Enter | Rule::Text => {
+            Rule::Token | Rule::Number | Rule::Enter | Rule::Text if self.own.contains(&text) => {
+                out.extend_from_slice(raw)
+            }
+            Rule::Token | Rule::Number | Rule::Enter | Rule::Text => {
                 let kept = opening_end(raw, self.openings).unwrap_or_default();
                 out.extend_from_slice(&raw[..kept]);
                 Fill::default().string(&raw[kept..], out);

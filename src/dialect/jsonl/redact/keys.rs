@@ -17,6 +17,8 @@ pub(super) enum Rule {
     Name,
     /// Its members are looked up as well.
     Enter,
+    /// A number that the rules compare: kept if it is one, else filled.
+    Number,
     /// Filled, with all that is below.
     Text,
     /// A digest of what is redacted itself: what was given for it, else as a call's id.
@@ -54,6 +56,8 @@ pub(super) fn rule(key: &str) -> Option<Rule> {
         | "event.name" | "mimeType" | "media_type" | "status" | "model" | "permissionMode" | "mode" => {
             Rule::Token
         }
+        // The version of a checkpoint: another one proves nothing of a turn.
+        "v" => Rule::Number,
         "name" | "toolName" | "function_name" => Rule::Tool,
         "cwd" | "gitBranch" | "customTitle" | "aiTitle" | "agentName" | "slug" => Rule::Name,
         "message" | "content" | "parts" | "systemPayload" | "compactMetadata" | "preservedMessages"
@@ -82,7 +86,6 @@ pub(super) fn rule(key: &str) -> Option<Rule> {
         | "stop_sequence"
         | "trackedFileBackups"
         | "snapshots"
-        | "v"
         | "offshoot"
         | "explicit"
         | "isSidechain"
@@ -208,11 +211,14 @@ const WORDS: &[&str] = &[
     "blocks",
     "boundary",
     "branch",
+    "cancelled",
     "chat",
     "checkpoint",
+    "code",
     "command",
     "commit",
     "compact",
+    "completed",
     "compression",
     "content",
     "cost",
@@ -221,6 +227,7 @@ const WORDS: &[&str] = &[
     "delta",
     "document",
     "duration",
+    "error",
     "event",
     "external",
     "file",
@@ -247,12 +254,14 @@ const WORDS: &[&str] = &[
     "progress",
     "prompt",
     "queue",
+    "qwen",
     "real",
     "record",
     "redacted",
     "relocated",
     "replacement",
     "request",
+    "response",
     "result",
     "rewind",
     "role",
@@ -341,8 +350,61 @@ mod tests {
         for own in ["tool_use", "<synthetic>", "2.1.332", "0.25.0-preview.1", "2026-01-01T10:00:00.000Z"] {
             assert!(is_own_word(own), "{own}");
         }
+        let states =
+            ["completed", "cancelled", "error", "qwen-code.api_response", "turn_result", "turn_duration"];
+        for own in states {
+            assert!(is_own_word(own), "{own}");
+        }
         for other in ["2.1.secret", "user secret", "usersecret", "2026-01-01T10:secret"] {
             assert!(!is_own_word(other), "{other}");
         }
+    }
+
+    /// What the rules compare a value with has to be known as a word of the agents: where records are glued nothing else
+    /// is kept, and the rules would find another one.
+    #[test]
+    fn every_word_that_the_rules_compare_with_is_one_of_the_agents() {
+        let mut found = Vec::new();
+        for agent in ["qwen", "claude"] {
+            let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect").join(agent);
+            for file in std::fs::read_dir(dir).unwrap() {
+                let Ok(text) = std::fs::read_to_string(file.unwrap().path()) else { continue };
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                found.extend(compared(code).into_iter().map(str::to_owned));
+            }
+        }
+        for word in
+            ["turn_result", "error", "qwen-code.api_response", "turn_duration", "compact_boundary", "cron"]
+        {
+            assert!(
+                found.iter().any(|found| found == word),
+                "{word} is not found, though it is compared with"
+            );
+        }
+        // No strings; what is said of artifacts, which are filled.
+        let elsewhere = ["true", "false", "null", "pinned"];
+        let known = |word: &str| is_own_word(word) || rule(word).is_some() || elsewhere.contains(&word);
+        found.retain(|word| !known(word));
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    /// The literals in comparisons and patterns.
+    fn compared(code: &str) -> Vec<&str> {
+        let mut found = Vec::new();
+        for line in code.lines().map(str::trim_start).filter(|line| !line.starts_with("//")) {
+            let parts: Vec<&str> = line.split('"').collect();
+            for part in parts.windows(3).step_by(2) {
+                let [before, literal, after] = part else { continue };
+                let before = before.trim_end();
+                let compares =
+                    ["is(", "==", "!=", "Some(", "|", "matches!("].iter().any(|end| before.ends_with(end))
+                        || ["=>", "|", "=="].iter().any(|start| after.trim_start().starts_with(start));
+                let word = literal.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.<>-".contains(&b));
+                if compares && word && !literal.is_empty() {
+                    found.push(*literal);
+                }
+            }
+        }
+        found
     }
 }
