@@ -625,6 +625,28 @@ fn a_redacted_folder_says_what_the_session_says() {
 }
 
 #[test]
+fn a_content_root_that_is_a_place_has_a_stand_in() {
+    for (root, expected) in [
+        ("../.content-v1", "../.content-v1"),
+        (".content-v1", ".content-v1"),
+        ("/home/zebra/x", "/xxxxxxxxxxx1"),
+        ("C:/zebra", "xxxxxxx1"),
+        ("../../zebra", "xxxxxxxxxx1"),
+    ] {
+        let home = Home::with(&["mini-parent"]);
+        let out = home.env.path("shown").display().to_string();
+        let path = home.root.join("mini-parent/manifest.json");
+        let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        manifest["contentRoot"] = json!(root);
+        fs::write(&path, manifest.to_string()).unwrap();
+        let _ = home.run(&["redact", "mini-parent", "-o", &out]).code(0);
+        let shown = fs::read_to_string(format!("{out}/mini-parent/manifest.json")).unwrap();
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(shown["contentRoot"], expected);
+    }
+}
+
+#[test]
 fn a_damaged_session_is_damaged_at_the_same_record() {
     for (session, code, exit) in
         [("mini-corrupt-middle", "damaged", 1), ("synth-unknown-required", "unsupported-version", 3)]

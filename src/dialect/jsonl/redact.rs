@@ -163,6 +163,8 @@ impl Redactor {
         match rule {
             Rule::Id => out.extend_from_slice(raw),
             Rule::Token | Rule::Call if keys::is_token(text) => out.extend_from_slice(raw),
+            Rule::State if keys::is_token(text) && keys::is_own_word(text) => out.extend_from_slice(raw),
+            Rule::Token | Rule::State if keys::is_path(text) => self.names.stand_in(text, raw.len(), out),
             Rule::Tool if keys::is_known_tool(text) => out.extend_from_slice(raw),
             Rule::Digest if keys::is_token(text) => {
                 let given = self.digests.iter().find(|(old, _)| old == text);
@@ -172,10 +174,12 @@ impl Redactor {
             Rule::Call | Rule::Tool | Rule::Name | Rule::Digest => {
                 self.names.stand_in(text, raw.len(), out);
             }
-            Rule::Token | Rule::Number | Rule::Enter | Rule::Text if self.own.contains(&text) => {
+            Rule::Token | Rule::State | Rule::Number | Rule::Enter | Rule::Text
+                if self.own.contains(&text) =>
+            {
                 out.extend_from_slice(raw)
             }
-            Rule::Token | Rule::Number | Rule::Enter | Rule::Text => {
+            Rule::Token | Rule::State | Rule::Number | Rule::Enter | Rule::Text => {
                 let kept = opening_end(raw, self.openings).unwrap_or_default();
                 out.extend_from_slice(&raw[..kept]);
                 Fill::default().string(&raw[kept..], out);
@@ -245,6 +249,22 @@ mod tests {
         assert_eq!(
             redacted(line),
             r#"{"uuid":"u 1","parentUuid":null,"type":"user","cwd":"/xxxxxxx1","message":{"role":"user","parts":[{"text":"xxxxx xxx"},{"functionCall":{"id":"c1","name":"read_file","args":{"xxx1":"xxxx","1":-10.1e1,"x1":true}}}]}}"#
+        );
+    }
+
+    #[test]
+    fn a_place_is_no_word_and_no_state() {
+        assert_eq!(
+            redacted(
+                r#"{"model":"/home/ada/weights.gguf","type":"C:\\secret","subtype":"a/b","version":"~/x","mode":"a/b/c"}"#
+            ),
+            r#"{"model":"/xxxxxxxxxxxxxxxxxxxx1","type":"xxxxxxxxx1","subtype":"a/b","version":"xx1","mode":"xxxx1"}"#
+        );
+        assert_eq!(
+            redacted(
+                r#"{"status":"Fix-the-Acme-bug","mode":"plan","state":"/etc/x","model":"qwen3-coder-plus"}"#
+            ),
+            r#"{"status":"xxxxx xxxxx xxxx","mode":"plan","state":"/xxxx1","model":"qwen3-coder-plus"}"#
         );
     }
 

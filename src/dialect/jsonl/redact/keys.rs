@@ -9,8 +9,11 @@ pub(super) enum Rule {
     Id,
     /// An id of a call or a prompt: kept if it looks like one, else a stand-in.
     Call,
-    /// A word of the format's own: kept if it is one word, else filled.
+    /// A word of the format's own: kept if it is one word, else filled; a path has a stand-in.
     Token,
+    /// A state, a mode and the like: kept if it is made of words of the agents' own, else filled. People and extensions
+    /// give such names too.
+    State,
     /// The name of a tool: kept if the tool is one of the agents' own.
     Tool,
     /// What is named again elsewhere: a stand-in, the same each time.
@@ -51,10 +54,12 @@ pub(super) fn rule(key: &str) -> Option<Rule> {
         | "endInclusiveRecordUuid" => Rule::Id,
         "id" | "tool_use_id" | "toolUseID" | "parentToolUseID" | "sourceToolUseID" | "callId"
         | "requestId" | "promptId" | "prompt_id" | "agentId" | "operationId" => Rule::Call,
-        "type" | "subtype" | "version" | "timestamp" | "role" | "level" | "operation" | "userType"
-        | "entrypoint" | "provenance" | "externalInputKind" | "stop_reason" | "state" | "trigger"
-        | "event.name" | "mimeType" | "media_type" | "status" | "model" | "permissionMode" | "mode" => {
+        "type" | "subtype" | "version" | "timestamp" | "role" | "mimeType" | "media_type" | "model" => {
             Rule::Token
+        }
+        "level" | "operation" | "userType" | "entrypoint" | "provenance" | "externalInputKind"
+        | "stop_reason" | "state" | "trigger" | "event.name" | "status" | "permissionMode" | "mode" => {
+            Rule::State
         }
         // The version of a checkpoint: another one proves nothing of a turn.
         "v" => Rule::Number,
@@ -179,10 +184,18 @@ pub(super) fn reasonix_index(key: &str) -> Option<Rule> {
     })
 }
 
-/// Whether a text is one word of a format: a name, a version, a time, an id.
+/// Whether a text is one word of a format: a name, a version, a time, an id. A path is none.
 pub(super) fn is_token(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:/#+<>-".contains(&b))
+        && !is_path(text)
+}
+
+/// Whether a text may say where something lies. One slash within is that of a kind, a media type or a model.
+pub(super) fn is_path(text: &str) -> bool {
+    let drive = matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
+    let begins = ["/", "~", "./", "../"].iter().any(|root| text.starts_with(root));
+    drive || begins || text.contains('\\') || text.matches('/').count() > 1
 }
 
 /// Whether a text is the type of a record. Which one of these it is decides what a reader says of an object that it
@@ -201,16 +214,19 @@ pub(super) fn is_own_word(text: &str) -> bool {
             .all(|word| word.len() < 4 || WORDS.binary_search(&word).is_ok())
 }
 
-/// What types, subtypes, roles and the like are made of, in order.
+/// What types, subtypes, roles, states, modes and the like are made of, in order.
 const WORDS: &[&str] = &[
+    "acceptEdits",
     "artifact",
     "assistant",
     "atis",
     "attachment",
+    "auto",
     "blob",
     "blocks",
     "boundary",
     "branch",
+    "bypassPermissions",
     "cancelled",
     "chat",
     "checkpoint",
@@ -224,33 +240,47 @@ const WORDS: &[&str] = &[
     "cost",
     "cron",
     "custom",
+    "default",
     "delta",
+    "dequeue",
     "document",
+    "dontAsk",
     "duration",
+    "edits",
+    "enqueue",
     "error",
     "event",
     "external",
+    "failed",
     "file",
     "generated",
     "goal",
     "header",
     "history",
     "image",
+    "info",
     "input",
     "internal",
+    "interrupted",
     "last",
     "latch",
     "link",
     "local",
     "managed",
+    "manual",
     "message",
     "mode",
     "model",
     "name",
     "notification",
+    "observed",
     "operation",
     "output",
+    "pause",
+    "pending",
     "permission",
+    "plan",
+    "popAll",
     "progress",
     "prompt",
     "queue",
@@ -258,19 +288,26 @@ const WORDS: &[&str] = &[
     "real",
     "record",
     "redacted",
+    "refusal",
     "relocated",
+    "remove",
     "replacement",
     "request",
     "response",
     "result",
     "rewind",
     "role",
+    "running",
+    "sequence",
     "session",
     "shape",
     "slash",
     "snapshot",
     "sources",
     "state",
+    "stop",
+    "success",
+    "suggestion",
     "summary",
     "synthetic",
     "system",
@@ -278,12 +315,15 @@ const WORDS: &[&str] = &[
     "text",
     "thinking",
     "title",
+    "tokens",
     "tool",
     "tools",
     "turn",
     "used",
     "user",
+    "warning",
     "worktree",
+    "yolo",
 ];
 
 /// Tools that come with the agents: their names say nothing of who used them. Names of other tools often do.
@@ -355,8 +395,33 @@ mod tests {
         for own in states {
             assert!(is_own_word(own), "{own}");
         }
-        for other in ["2.1.secret", "user secret", "usersecret", "2026-01-01T10:secret"] {
+        for own in ["end_turn", "in_progress", "sdk-cli", "bypassPermissions", "max_tokens", "real_user"] {
+            assert!(is_own_word(own), "{own}");
+        }
+        for other in
+            ["Fix-the-Acme-login-bug", "2.1.secret", "user secret", "usersecret", "2026-01-01T10:secret"]
+        {
             assert!(!is_own_word(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_no_word() {
+        for path in ["/", "/home/ada/weights.gguf", "~", "~/x", "./x", "../x", "C:", "c:/x", r"a\b", "a/b/c"]
+        {
+            assert!(is_path(path) && !is_token(path), "{path}");
+        }
+        for word in [
+            "anthropic/claude-x",
+            "qwen3-coder-plus",
+            "image/svg+xml",
+            "turn/end",
+            "2026-01-01T10:00:00.000Z",
+            ".content-v1",
+            "<synthetic>",
+            "call:1",
+        ] {
+            assert!(!is_path(word) && is_token(word), "{word}");
         }
     }
 

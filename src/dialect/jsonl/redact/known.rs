@@ -117,7 +117,9 @@ impl Lexer<'_, '_> {
     fn word(&mut self, out: &mut Vec<u8>) {
         let word = words::word(&self.bytes[self.at..]);
         match self.rule_here() {
-            Some(Rule::Id | Rule::Call | Rule::Token | Rule::Number) => out.extend_from_slice(word),
+            Some(Rule::Id | Rule::Call | Rule::Token | Rule::State | Rule::Number) => {
+                out.extend_from_slice(word)
+            }
             _ => words::mask(word, out),
         }
         self.at += word.len();
