@@ -1,6 +1,6 @@
 //! Bytes that stand for what is no record.
 
-use crate::dialect::reasonix::frame::{self, Flaw, Lengths, MOST};
+use crate::dialect::reasonix::frame::{self, Flaw, HEADER, Lengths, MAGIC, MOST};
 
 /// So many bytes that are less than a frame.
 pub(super) fn fragment(len: u64) -> Vec<u8> {
@@ -10,6 +10,24 @@ pub(super) fn fragment(len: u64) -> Vec<u8> {
     let mut bytes = frame::framed(Lengths { packed: MOST, raw: 1 }, &[]);
     bytes.resize(len as usize, 0);
     bytes
+}
+
+/// A header that is none for the same reason. Lengths may be anything that stood there: of each it stays whether it is
+/// nothing, in its bounds, or too much.
+pub(super) fn lost_header(header: [u8; HEADER as usize]) -> [u8; HEADER as usize] {
+    let [m0, m1, m2, m3, c0, c1, c2, c3, r0, r1, r2, r3] = header;
+    let mut out = [b'x'; HEADER as usize];
+    if [m0, m1, m2, m3] == MAGIC {
+        let of_its_kind = |length: u32| match length {
+            0 => 0,
+            1..=MOST => 1,
+            _ => u32::MAX,
+        };
+        let (packed, raw) = (u32::from_be_bytes([c0, c1, c2, c3]), u32::from_be_bytes([r0, r1, r2, r3]));
+        let lengths = Lengths { packed: of_its_kind(packed), raw: of_its_kind(raw) };
+        out.copy_from_slice(&frame::framed(lengths, &[]));
+    }
+    out
 }
 
 /// A frame that cannot be inflated for the same reason.
@@ -81,5 +99,19 @@ mod tests {
             assert_eq!(bytes.len() as u64, len);
             assert_eq!(frame::read(&bytes, 0).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn a_lost_header_says_what_is_wrong_and_no_more() {
+        let reason = |header: [u8; 12]| frame::lengths(&header.to_vec(), 0).unwrap_err().to_string();
+        let bare = |reason: String| reason.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        for lengths in ["PASSword", "\0\0\0\0word", "\0\0\0wword", "\0\0\0w\0\0\0\0", "\0\0\0\0\0\0\0\0"] {
+            let header: [u8; 12] = format!("RX4F{lengths}").into_bytes().try_into().unwrap();
+            let out = lost_header(header);
+            assert_eq!(bare(reason(out)), bare(reason(header)));
+            assert_eq!(reason(out).contains(" of 0,"), reason(header).contains(" of 0,"));
+            assert!(!out.contains(&b'w'), "{out:?}");
+        }
+        assert_eq!(lost_header(*b"no frame but"), *b"xxxxxxxxxxxx");
     }
 }

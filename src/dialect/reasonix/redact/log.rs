@@ -7,13 +7,13 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Both, Redacted, Redaction,
-    filler::{flawed, fragment},
+    filler::{flawed, fragment, lost_header},
 };
 use crate::{
     dialect::reasonix::{
         child::Counted,
         commit::Commits,
-        frame::{self, Flaw, HEADER, Lengths, MAGIC},
+        frame::{self, Flaw, HEADER, Lengths},
         ids::hex,
         operation::OperationHash,
         record::{Begin, EventRecord, Record},
@@ -153,11 +153,9 @@ impl<'w, 'a> Writer<'w, 'a> {
     /// What cannot be told apart into frames, up to the end of the log.
     fn lost(&mut self, at: u64) -> Result<(), Trouble> {
         let left = (self.log.len() - at) as usize;
-        let mut header = [b'x'; HEADER as usize];
+        let mut header = [0; HEADER as usize];
         self.log.read_exact_at(at, &mut header)?;
-        if header[..4] != MAGIC {
-            header = [b'x'; HEADER as usize];
-        }
+        let header = lost_header(header);
         self.put(at, &header)?;
         let rest =
             io::copy(&mut io::Read::take(io::repeat(b'x'), (left - header.len()) as u64), &mut self.out);

@@ -211,9 +211,14 @@ fn alike(before: &Result<Account, Trouble>, after: &Result<Account, Trouble>, wr
     }
 }
 
-/// A reason without what it quotes, and without what the decompressor says.
+/// A reason without what it quotes, what a lost header says of lengths, and what the decompressor says.
 fn told(reason: &str) -> String {
     let quoted = reason.split('`').step_by(2).collect::<Vec<_>>().join("``");
+    if let Some((before, rest)) = quoted.split_once(" length of ")
+        && let Some((length, behind)) = rest.split_once(',')
+    {
+        return format!("{before} {} length,{behind}", if length == "0" { "no" } else { "another" });
+    }
     match quoted.split_once("zstd frame: ") {
         Some((before, _)) => before.to_owned(),
         None => quoted,
