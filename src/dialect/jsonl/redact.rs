@@ -113,9 +113,19 @@ impl Redactor {
         self.document(bytes, self.nested)
     }
 
-    /// The redacted form of the index of such a payload.
-    pub(in crate::dialect) fn index(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.document(bytes, keys::reasonix_index)
+    /// The redacted form of the index of such a payload, with other digests for those that are named in it.
+    pub(in crate::dialect) fn index(&mut self, bytes: &[u8], digests: Vec<(String, String)>) -> Vec<u8> {
+        self.digests = digests;
+        let redacted = self.document(bytes, keys::reasonix_index);
+        self.digests.clear();
+        redacted
+    }
+
+    /// What stands for a digest, the same each time.
+    pub(in crate::dialect) fn digest(&mut self, digest: &str) -> String {
+        let mut out = Vec::new();
+        self.names.digest(digest, digest.len(), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     /// What stands for a name.
@@ -166,12 +176,12 @@ impl Redactor {
             Rule::State if keys::is_token(text) && keys::is_own_word(text) => out.extend_from_slice(raw),
             Rule::Token | Rule::State if keys::is_path(text) => self.names.stand_in(text, raw.len(), out),
             Rule::Tool if keys::is_known_tool(text) => out.extend_from_slice(raw),
-            Rule::Digest if keys::is_token(text) => {
-                let given = self.digests.iter().find(|(old, _)| old == text);
-                out.extend_from_slice(given.map_or(raw, |(_, new)| new.as_bytes()));
-            }
+            Rule::Digest => match self.digests.iter().find(|(old, _)| old == text) {
+                Some((_, new)) => out.extend_from_slice(new.as_bytes()),
+                None => self.names.digest(text, raw.len(), out),
+            },
             Rule::Base64 => self.base64(raw, text, out),
-            Rule::Call | Rule::Tool | Rule::Name | Rule::Digest => {
+            Rule::Call | Rule::Tool | Rule::Name => {
                 self.names.stand_in(text, raw.len(), out);
             }
             Rule::Token | Rule::State | Rule::Number | Rule::Enter | Rule::Text

@@ -155,10 +155,15 @@ impl PayloadRef {
     }
 }
 
+/// The blocks of a payload that have digests of their own in its index.
+pub(super) fn blocks_of(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    payload.chunks(BLOCK as usize)
+}
+
 /// The integrity index of a payload, byte for byte as the client writes it.
 pub(super) fn index_of(digest: &str, payload: &[u8]) -> Vec<u8> {
     let blocks: Vec<String> =
-        payload.chunks(BLOCK as usize).map(|block| format!("\"{}\"", hex(&Sha256::digest(block)))).collect();
+        blocks_of(payload).map(|block| format!("\"{}\"", hex(&Sha256::digest(block)))).collect();
     let (bytes, blocks) = (payload.len(), blocks.join(","));
     format!(
         "{{\"version\":1,\"object\":\"{digest}\",\"bytes\":{bytes},\"blockBytes\":{BLOCK},\"blocks\":[{blocks}]}}"

@@ -1,7 +1,8 @@
 //! A log without a word of its conversation: frame by frame, each record in as many bytes as before, with the digests made
 //! anew where they were right.
 //!
-//! What is wrong with a log stays wrong: a digest that vouches for nothing, an operation hash of something else, a frame
+//! What is wrong with a log stays wrong: a digest that vouches for nothing (another one stands for it, as it may be that of
+//! a text that was there), an operation hash of something else, a frame
 //! that cannot be inflated, the place where no frame begins. A torn tail stays as long as it was. Frames are compressed or
 //! stored, whichever keeps the log about as long as it was; the offsets of frames are told, since they may move.
 
@@ -12,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use self::log::Writer;
 use super::{
-    content::{Contents, Missing, PayloadRef, index_of},
+    content::{Contents, Missing, PayloadRef, blocks_of, index_of},
     ids::{hex, unhex},
     manifest::{CONTENT_ROOT, Header, Manifest},
     trouble::Trouble,
@@ -126,8 +127,9 @@ impl<'a> Redaction<'a> {
             source.version = self.redactor.token(&source.version);
             if source.size == log.len() && source.sha256 == sha256_of(log)? {
                 (source.size, source.sha256) = (written.bytes, written.sha256.clone());
+            } else {
+                source.sha256 = self.redactor.digest(&source.sha256);
             }
-            source.sha256 = self.redactor.token(&source.sha256);
         }
         Ok(manifest.to_json())
     }
@@ -172,21 +174,33 @@ impl<'a> Redaction<'a> {
         Ok(Some(Both { was: bytes, is: redacted }))
     }
 
-    /// Keeps what is there of a payload that is not what the reference says, so that it is as wrong as before.
+    /// Keeps what is there of a payload that is not what the reference says, so that it is as wrong as before: under
+    /// another name, since that may be the digest of the text that was there.
     fn wrong(&mut self, at: &PayloadRef) -> Result<Vec<(String, String)>, Trouble> {
         if unhex(&at.digest).is_none() {
             return Ok(Vec::new());
         }
+        let name = self.redactor.digest(&at.digest);
+        let mut digests = vec![(at.digest.clone(), name.clone())];
+        let mut blocks = digests.clone();
         if let Some(object) = self.contents.object(&at.digest)? {
-            let redacted = self.redactor.payload(&whole(&*object)?);
-            self.payloads.object(&at.digest, &redacted)?;
+            let object = whole(&*object)?;
+            let redacted = self.redactor.payload(&object);
+            self.payloads.object(&name, &redacted)?;
+            // A block that is right in the index is right in what stands for that.
+            let digests =
+                |bytes: &[u8]| blocks_of(bytes).map(|b| hex(&Sha256::digest(b))).collect::<Vec<_>>();
+            blocks.extend(digests(&object).into_iter().zip(digests(&redacted)));
         }
-        let Some(index) = self.contents.index(&at.digest)? else { return Ok(Vec::new()) };
+        let Some(index) = self.contents.index(&at.digest)? else { return Ok(digests) };
         let index = whole(&*index)?;
-        let redacted = self.redactor.index(&index);
-        self.payloads.index(&at.digest, &redacted)?;
+        let redacted = self.redactor.index(&index, blocks);
+        self.payloads.index(&name, &redacted)?;
         let (old, new) = (hex(&Sha256::digest(&index)), hex(&Sha256::digest(&redacted)));
-        Ok(if at.index_digest.as_ref() == Some(&old) { vec![(old, new)] } else { Vec::new() })
+        if at.index_digest.as_ref() == Some(&old) {
+            digests.push((old, new));
+        }
+        Ok(digests)
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) enum Rule {
     Number,
     /// Filled, with all that is below.
     Text,
-    /// A digest of what is redacted itself: what was given for it, else as a call's id.
+    /// A digest: what was given for it, else a stand-in. Whoever guesses what it was made of could tell by it.
     Digest,
     /// Bytes in base64 that hold JSON of the second list.
     Base64,
@@ -179,7 +179,7 @@ pub(super) fn reasonix_payload(key: &str) -> Option<Rule> {
 pub(super) fn reasonix_index(key: &str) -> Option<Rule> {
     Some(match key {
         "version" | "bytes" | "blockBytes" => Rule::Token,
-        "object" | "blocks" => Rule::Call,
+        "object" | "blocks" => Rule::Digest,
         _ => return None,
     })
 }

@@ -71,8 +71,8 @@ impl Lexer<'_, '_> {
         let known = match rule {
             _ if self.stack.is_empty() => true,
             Some(Rule::Enter) => true,
-            // A list of ids or of names.
-            Some(Rule::Id | Rule::Call | Rule::Name) => !object,
+            // A list of ids, of names or of digests.
+            Some(Rule::Id | Rule::Call | Rule::Name | Rule::Digest) => !object,
             _ => false,
         };
         self.stack.push(Frame { object, known, rule: rule.unwrap_or(Rule::Text), key: object });

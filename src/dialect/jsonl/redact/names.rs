@@ -9,9 +9,26 @@ pub(super) struct Names {
     given: HashMap<(usize, String), String>,
     /// How many there are of each length.
     count: HashMap<usize, usize>,
+    /// What stands for digests.
+    digests: HashMap<String, String>,
+}
+
+/// Whether a text is a SHA-256 as Reasonix writes it.
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 impl Names {
+    /// Appends what stands for a digest: another one, of nothing. What is none stays none.
+    pub fn digest(&mut self, text: &str, len: usize, out: &mut Vec<u8>) {
+        if !is_digest(text) {
+            return self.stand_in(text, len, out);
+        }
+        let number = self.digests.len() + 1;
+        let given = self.digests.entry_ref(text).or_insert_with(|| format!("{number:064x}"));
+        out.extend_from_slice(given.as_bytes());
+    }
+
     /// Appends what stands for `text`, which takes `len` bytes. Where the numbers of so few digits are used up, names are
     /// no longer told apart.
     pub fn stand_in(&mut self, text: &str, len: usize, out: &mut Vec<u8>) {
@@ -51,5 +68,22 @@ mod tests {
         };
         assert_eq!((stand_in("/home", 5), stand_in("main", 4)), ("/xxx1".into(), "xxx1".into()));
         assert_eq!((stand_in("/home", 5), stand_in("/hom\u{e9}", 10)), ("/xxx1".into(), "/xxxxxxxx1".into()));
+    }
+
+    #[test]
+    fn a_digest_has_another_one_for_it_and_what_is_none_stays_none() {
+        let mut names = Names::default();
+        let mut digest = |text: &str| {
+            let mut out = Vec::new();
+            names.digest(text, text.len(), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let (a, b) = (digest(&"a".repeat(64)), digest(&"b".repeat(64)));
+        assert!(is_digest(&a) && is_digest(&b) && a != b);
+        assert_eq!(digest(&"a".repeat(64)), a);
+        for none in ["A".repeat(64), "a".repeat(63), "a".repeat(65)] {
+            let out = digest(&none);
+            assert!(!is_digest(&out) && out.len() == none.len() && out != none, "{out}");
+        }
     }
 }

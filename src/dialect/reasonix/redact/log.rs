@@ -14,7 +14,7 @@ use crate::{
         child::Counted,
         commit::Commits,
         frame::{self, Flaw, HEADER, Lengths},
-        ids::hex,
+        ids::{hex, unhex},
         operation::OperationHash,
         record::{Begin, EventRecord, Record},
         trouble::Trouble,
@@ -297,23 +297,23 @@ impl<'w, 'a> Writer<'w, 'a> {
         Ok(())
     }
 
-    /// The operation hash of a commit and what stands for it; none if it stays as it is.
+    /// The operation hash of a commit and what stands for it; none if that is no digest.
     fn operation(&mut self, begin: &Begin, hashes: [(OperationHash, bool); 4]) -> Option<(String, String)> {
         let [plain, ids, redacted_plain, redacted_ids] =
             hashes.map(|(hash, _)| if hash.is_valid() { hash.finish() } else { String::new() });
         let old = begin.operation_hash.clone();
+        unhex(&old)?;
         let uses = self.hashes.entry_ref(begin.operation_id.as_str()).or_default();
         if let Some(new) = uses.get(&old) {
-            return (*new != old).then(|| (old, new.clone()));
+            return Some((old, new.clone()));
         }
         // Two operations of one id are two after that as well.
         let new = match () {
-            () if !uses.is_empty() => old.clone(),
-            () if old == plain => redacted_plain,
-            () if old == ids => redacted_ids,
-            () => old.clone(),
+            () if uses.is_empty() && old == plain => redacted_plain,
+            () if uses.is_empty() && old == ids => redacted_ids,
+            () => self.redaction.redactor.digest(&old),
         };
         uses.insert(old.clone(), new.clone());
-        (new != old).then_some((old, new))
+        Some((old, new))
     }
 }
