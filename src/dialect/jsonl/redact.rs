@@ -300,6 +300,8 @@ mod tests {
         for (line, expected) in [
             ("not json at all", "nxx xxxx xx xxx"),
             ("nul 012 -5e9 trueish", "nul 011 -1e1 truexxx"),
+            // As docs/redact.md has it.
+            ("p@ssw0rd-2000!? falcon", "x@xxx0xx-1000!? falxxx"),
             (r#"words", "uuid":"a"}"#, r#"xxxxx"x "xxxx"x"x"x"#),
             (r#"{"uuid":"a","type":"us"#, r#"{"uuid":"x","type":"xx"#),
             (
