@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     args::{Global, RedactArgs},
-    output,
+    host, output,
     session::{self, Digest, Opened, Surroundings},
 };
 use crate::{
@@ -52,6 +52,8 @@ fn folder(global: &Global, path: &Path, output: Option<&Path>) -> Result<ExitCod
             "a session of Reasonix is a folder, and so is its redacted form: say where it is to be made";
         return Err(Refusal::new(Code::Usage, message).hint("`-o FOLDER`, which must be new").into());
     };
+    // What is half made must be removed.
+    host::take_signals()?;
     let dialect = dialect::of(Agent::Reasonix);
     let client = Client { version: global.client_version.clone(), ..Client::default() };
     let written = reasonix::publish_redacted(path, target, |before, after| {

@@ -732,6 +732,32 @@ fn what_cannot_be_redacted_leaves_nothing() {
     nothing(&out);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_nothing() {
+    for (signal, left) in [("INT", 0), ("TERM", 0), ("HUP", 0), ("QUIT", 0), ("KILL", 1)] {
+        let (home, _) = home();
+        let (out, paused) = (home.env.path("work/shown"), home.env.path("paused"));
+        let mut child = home
+            .env
+            .command(&["redact", home.root.join("large").to_str().unwrap(), "-o", out.to_str().unwrap()])
+            .env("OFFSHOOT_FAULT_POINT", format!("redacted-staged=pause:{}", paused.display()))
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        while !paused.exists() {
+            assert_eq!(child.try_wait().unwrap(), None);
+            std::thread::yield_now();
+        }
+        let folder = || fs::read_dir(home.env.path("work")).unwrap().count();
+        assert_eq!(folder(), 1);
+        let args = [format!("-{signal}"), child.id().to_string()];
+        assert!(std::process::Command::new("kill").args(args).status().unwrap().success());
+        assert!(!child.wait().unwrap().success(), "{signal}");
+        assert_eq!(folder(), left, "{signal}");
+    }
+}
+
 #[test]
 fn relatives_that_only_words_tell_apart_are_refused() {
     let home = Home::with(&[]);

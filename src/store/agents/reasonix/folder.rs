@@ -8,13 +8,17 @@ use std::{
 
 use crate::{
     refusal::{Error, Result},
-    store::{atomic, file},
+    store::{
+        atomic, file,
+        signals::{self, Cleanup},
+    },
 };
 
 /// A folder under its temporary name, removed again unless it is published.
 #[must_use = "dropping it removes the folder"]
 pub(super) struct Staged {
     pub dir: PathBuf,
+    cleanup: Option<Cleanup>,
 }
 
 impl Drop for Staged {
@@ -28,16 +32,37 @@ impl Staged {
     pub fn new(dir: PathBuf) -> Result<Staged> {
         atomic::remove_dir_if_there(&dir)?;
         new_folder(&dir)?;
-        Ok(Staged { dir })
+        Ok(Staged { dir, cleanup: None })
+    }
+
+    /// Removes it also where a signal ends the process. Whoever fills it must make no folder above those within it again.
+    pub fn removed_by_signals(mut self) -> Staged {
+        let dir = self.dir.clone();
+        self.cleanup = Some(signals::on_exit(move || remove_for_good(&dir)));
+        self
     }
 
     /// Gives it a name that must be free; false if it is not. Not durable until the folder around it is synced.
-    pub fn publish(self, target: &Path) -> Result<bool> {
+    pub fn publish(mut self, target: &Path) -> Result<bool> {
+        // What is being removed must not get a name.
+        let _writing = signals::uninterrupted();
         let published = rename_new(&self.dir, target).map_err(Error::io("publish", target))?;
         if published {
+            drop(self.cleanup.take());
+            // There is nothing left under the temporary name.
             std::mem::forget(self);
         }
         Ok(published)
+    }
+}
+
+/// Another thread may still make files in the folder; it can no more once the folder that they stand in is gone.
+fn remove_for_good(dir: &Path) {
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        if atomic::remove_dir_if_there(dir).is_ok() && !file::exists(dir) {
+            return;
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     },
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     store::{
-        atomic,
+        atomic, faults,
         file::{self, FileSource},
         state::unsafe_path,
     },
@@ -65,6 +65,7 @@ pub fn publish_redacted(
     }
     let confused = redaction.confused().map(str::to_owned);
     drop(redaction);
+    faults::at("redacted-staged", &staged.dir)?;
     atomic::sync_dir(&staged.dir)?;
     let new_contents = DiskContents::of_root(&staged.dir);
     let mut trouble = None;
@@ -103,7 +104,7 @@ fn stage(target: &Path) -> Result<(PathBuf, Staged)> {
         _ => PathBuf::from("."),
     };
     let staged = Staged::new(dir.join(format!(".{name}.offshoot-{}", std::process::id())))?;
-    Ok((dir, staged))
+    Ok((dir, staged.removed_by_signals()))
 }
 
 fn write(redaction: &mut Redaction<'_>, session: &ReasonixSession, dir: &Path) -> Result<Redacted> {
@@ -123,6 +124,17 @@ fn write(redaction: &mut Redaction<'_>, session: &ReasonixSession, dir: &Path) -
     Ok(written)
 }
 
+/// A folder that may be there; the one that it stands in is not made again where a signal had it removed.
+fn make_folder(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
 /// The content store that goes with the sessions.
 struct NewContents {
     root: PathBuf,
@@ -130,11 +142,12 @@ struct NewContents {
 
 impl NewContents {
     fn keep(&self, kind: &str, digest: &str, extension: &str, bytes: &[u8]) -> io::Result<()> {
-        let folder = self.root.join(kind).join(&digest[..2]).join(&digest[2..4]);
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.recursive(true).create(&folder)?;
+        let mut folder = self.root.clone();
+        make_folder(&folder)?;
+        for name in [kind, &digest[..2], &digest[2..4]] {
+            folder.push(name);
+            make_folder(&folder)?;
+        }
         let path = folder.join(format!("{digest}{extension}"));
         if file::exists(&path) {
             return Ok(());
