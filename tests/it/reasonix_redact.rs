@@ -732,6 +732,26 @@ fn what_cannot_be_redacted_leaves_nothing() {
     nothing(&out);
 }
 
+#[test]
+fn a_manifest_without_a_codec_is_a_damaged_one() {
+    for codec in [json!(4), json!(null), json!(["x"])] {
+        let home = Home::with(&["mini-parent"]);
+        let dir = home.root.join("mini-parent");
+        let path = dir.join("manifest.json");
+        let mut manifest: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        manifest["codec"] = codec;
+        fs::write(&path, manifest.to_string()).unwrap();
+        let (dir, out) = (dir.display().to_string(), home.env.path("work/shown").display().to_string());
+        let runs: [&[&str]; 2] = [&["inspect", &dir, "--json"], &["redact", &dir, "-o", &out, "--json"]];
+        for args in runs {
+            for agent in ["auto", "reasonix"] {
+                let failed = home.run(&[args, &["--agent", agent]].concat()).code(1).json();
+                assert_eq!(failed["fault"]["code"], "damaged", "{failed}");
+            }
+        }
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_signal_leaves_nothing() {

@@ -1,7 +1,7 @@
 //! `manifest.json`: which format a session is in, and what it was made from.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     gojson,
@@ -243,11 +243,18 @@ fn older(codec: &str) -> &'static str {
     }
 }
 
-/// Whether bytes are a manifest of any of Reasonix's formats.
+/// Whether bytes are a manifest of any of Reasonix's formats. One that lost its codec is told by the other members, and is
+/// damaged.
 pub fn is_manifest(bytes: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Codec {
-        codec: String,
+    #[serde(rename_all = "camelCase")]
+    struct Seen {
+        codec: Value,
+        schema_version: Option<Value>,
+        session_id: Option<Value>,
     }
-    serde_json::from_slice::<Codec>(bytes).is_ok_and(|m| m.codec.starts_with("reasonix.session."))
+    serde_json::from_slice::<Seen>(bytes).is_ok_and(|m| match m.codec.as_str() {
+        Some(codec) => codec.starts_with("reasonix.session."),
+        None => m.schema_version.is_some() && m.session_id.is_some_and(|id| id.is_string()),
+    })
 }
