@@ -29,7 +29,7 @@ pub fn run(global: &Global, args: &RedactArgs) -> Result<ExitCode> {
     let Some(redactor) = opened.dialect.redactor() else {
         return Err(Refusal::new(Code::SeedUnsupported, "sessions of this agent cannot be redacted").into());
     };
-    let redacted = Redacted::of(&opened.path, redactor)?;
+    let redacted = Redacted::of(&opened.path, redactor, args.output.as_deref())?;
     prove(&opened, &redacted)?;
     match &args.output {
         Some(path) => {

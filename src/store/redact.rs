@@ -22,22 +22,27 @@ pub struct Redacted {
 }
 
 impl Redacted {
-    /// Redacts a file, up to the length it had when it was opened.
+    /// Redacts a file, up to the length it had when it was opened. It takes its place in the folder of `target`, where it is
+    /// to be published, if there is such, else in the system's folder for temporary files.
     ///
     /// # Errors
-    /// `unsafe-path` for anything but a regular file; `io`.
-    pub fn of(path: &Path, mut redactor: Redactor) -> Result<Redacted> {
+    /// `unsafe-path` for anything but a regular file, and where `target` is taken or is none; `io`.
+    pub fn of(path: &Path, mut redactor: Redactor, target: Option<&Path>) -> Result<Redacted> {
         let source = FileSource::open(path)?;
-        let temporary = Path::new("a temporary file");
-        let file = tempfile::tempfile().map_err(Error::io("create", temporary))?;
+        let dir = match target {
+            Some(target) => free(target)?.0,
+            None => std::env::temp_dir(),
+        };
+        let file = tempfile::tempfile_in(&dir).map_err(Error::io("create a temporary file in", &dir))?;
+        let failed = |e| Error::io("write a temporary file in", &dir)(e);
         let mut out = BufWriter::new(file);
         lines(&source, path, &mut |line| {
             let mut redacted = Vec::with_capacity(line.len());
             redactor.line(line, &mut redacted);
-            out.write_all(&redacted).map_err(Error::io("write", temporary))
+            out.write_all(&redacted).map_err(failed)
         })?;
-        let file = out.into_inner().map_err(|e| Error::io("write", temporary)(e.into_error()))?;
-        Ok(Redacted { source: FileSource::of(file, temporary)? })
+        let file = out.into_inner().map_err(|e| failed(e.into_error()))?;
+        Ok(Redacted { source: FileSource::of(file, &dir.join("(temporary)"))? })
     }
 
     /// Its bytes.
@@ -83,19 +88,25 @@ pub fn publish_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
 }
 
 fn publish(path: &Path, fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let Some(name) = path.file_name() else { return Err(unsafe_path(path, "is no name of a file")) };
-    if fs::symlink_metadata(path).is_ok() {
-        return Err(unsafe_path(path, "exists already and is not overwritten"));
-    }
-    let dir = match path.parent() {
-        Some(dir) if dir != Path::new("") => dir.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let Some(name) = name.to_str() else { return Err(unsafe_path(path, "is no name in UTF-8")) };
+    let (dir, name) = free(path)?;
     match new_file::publish(&dir, name, fill)? {
         PublishOutcome::Published(_) => Ok(()),
         PublishOutcome::Exists(path) => Err(unsafe_path(&path, "exists already and is not overwritten")),
     }
+}
+
+/// The folder of a name that must be new, and the name in it.
+fn free(path: &Path) -> Result<(PathBuf, &str)> {
+    let Some(name) = path.file_name() else { return Err(unsafe_path(path, "is no name of a file")) };
+    if fs::symlink_metadata(path).is_ok() {
+        return Err(unsafe_path(path, "exists already and is not overwritten"));
+    }
+    let Some(name) = name.to_str() else { return Err(unsafe_path(path, "is no name in UTF-8")) };
+    let dir = match path.parent() {
+        Some(dir) if dir != Path::new("") => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    Ok((dir, name))
 }
 
 /// Hands out each line with its line feed, and what stands behind the last one.

@@ -388,6 +388,23 @@ fn a_file_over_the_limit_is_a_fault_and_leaves_nothing() {
 }
 
 #[test]
+fn the_folder_that_has_no_room_is_named() {
+    let env = TestEnv::new();
+    let path = env.write("t.jsonl", claude_transcript());
+    let run = |args: &[&str]| {
+        let mut command = env.command(args);
+        crate::support::Ran::from(command.env("TMPDIR", "/nonexistent/tmp").output().unwrap())
+    };
+    let failed = run(&["redact", &path]).code(1);
+    assert!(failed.stderr.contains("a temporary file in `/nonexistent/tmp`"), "{}", failed.stderr);
+    // With a target it is not needed.
+    let new = env.path("new.jsonl").display().to_string();
+    let _ = run(&["redact", &path, "-o", &new]).code(0);
+    let failed = run(&["redact", &path, "-o", "/nonexistent/new"]).code(1);
+    assert!(failed.stderr.contains("a temporary file in `/nonexistent`"), "{}", failed.stderr);
+}
+
+#[test]
 fn no_command_says_a_word_with_redact() {
     let env = TestEnv::new();
     let path = env.write(&format!("home/.claude/projects/p/{SESSION}.jsonl"), claude_transcript());

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
@@ -11,7 +11,7 @@ use hashbrown::{HashMap, HashSet};
 use super::{DiskContents, LOG, ReasonixSession, is_session_dir};
 use crate::{
     dialect::reasonix::{
-        ids,
+        Trouble, ids,
         render::{self, Member},
     },
     refusal::{Error, Fault, FaultCode, Result},
@@ -105,10 +105,17 @@ pub(super) fn rendered(asked: ReasonixSession, others: Vec<ReasonixSession>) -> 
         })
         .collect();
     let mut text = atomic::unnamed()?;
-    let mut out = BufWriter::with_capacity(256 * 1024, &mut text);
-    let parts = render::render(&asked.id, &members, &mut out).map_err(|t| t.into_error(asked.log.path()))?;
-    out.flush().map_err(Error::io("write", Path::new("(rendering)")))?;
+    let mut out = BufWriter::with_capacity(256 * 1024, Written { file: &mut text, failed: false });
+    let rendered = render::render(&asked.id, &members, &mut out);
+    let flushed = out.flush();
+    let failed = out.get_ref().failed;
     drop(out);
+    let write_failed = |e| Error::io("write a temporary file in", &std::env::temp_dir())(e);
+    let parts = match rendered {
+        Err(Trouble::Io(e)) if failed => return Err(write_failed(e)),
+        rendered => rendered.map_err(|t| t.into_error(asked.log.path()))?,
+    };
+    flushed.map_err(write_failed)?;
     let (path, dir_file) = (asked.dir.clone(), asked.log.file().try_clone());
     let handle = dir_file.map_err(Error::io("open", &path))?;
     let mut logs: HashMap<String, FileSource> =
@@ -121,6 +128,22 @@ pub(super) fn rendered(asked: ReasonixSession, others: Vec<ReasonixSession>) -> 
         files.push(PartFile { session_id: part.session_id, log, file_len });
     }
     FileSource::rendered(path, handle, text, files)
+}
+
+/// A file that says whether it was the one that failed, where others are read meanwhile.
+struct Written<'a> {
+    file: &'a mut fs::File,
+    failed: bool,
+}
+
+impl Write for Written<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).inspect_err(|e| self.failed |= e.kind() != io::ErrorKind::Interrupted)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush().inspect_err(|_| self.failed = true)
+    }
 }
 
 /// How many other sessions are related to one, by the first records of their logs. They may be unreadable behind that.
