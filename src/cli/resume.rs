@@ -61,6 +61,7 @@ pub fn run(global: &Global, args: &ResumeArgs, looked_at: Option<Seen>) -> Resul
         resumed.answer.warnings.iter().for_each(|w| output::warn(global, w));
         if request.write && !request.dry_run {
             say(global, &resumed.answer, true)?;
+            signals::finished();
             return write_records(global, resumed);
         }
         if args.command.is_empty() || request.dry_run {
@@ -68,6 +69,7 @@ pub fn run(global: &Global, args: &ResumeArgs, looked_at: Option<Seen>) -> Resul
             return Ok(ExitCode::SUCCESS);
         }
         say(global, &resumed.answer, true)?;
+        signals::finished();
         run_command(global, &request, host, resumed, &args.command, cwd.as_deref())
     })
 }

@@ -15,6 +15,7 @@ use crate::{
             keep_policy, offered_for,
         },
         operations::{self, Claim},
+        signals,
     },
     topology::Inspection,
     transcript::{Flags, PrefixDigest, Record, Source, Transcript},
@@ -125,6 +126,8 @@ pub(super) fn empty(operation_id: &str, request_digest: &str, state: State, tran
 pub(super) fn complete(host: &Host<'_>, ledger: &Ledger, pending: &Body, answer: &Answer) -> Result<()> {
     let mut body = later(pending, State::Completed);
     body.result = Some(serde_json::to_value(answer).expect("BUG: an answer is always JSON"));
+    // A selection that writes nothing is done by being recorded.
+    signals::finish_first();
     ledger.append(body, host.now())?;
     ledger.take_notes().iter().for_each(|note| host.note(note));
     Ok(())

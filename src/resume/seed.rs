@@ -394,7 +394,9 @@ impl Child<'_> {
         if self.agent == Agent::Reasonix {
             let grew = reasonix::publish(self, host.now(), |made| {
                 self.confirm(made, made.path())?;
-                check()
+                let grew = check()?;
+                signals::finish_first();
+                Ok(grew)
             })?;
             let tail = self.record.parent_uuid.to_string();
             return Ok((ForkReport { tail, ..ForkReport::default() }, grew));
@@ -418,6 +420,7 @@ impl Child<'_> {
         faults::at("fork-backups", path)?;
         let published = (|| {
             let grew = check()?;
+            signals::finish_first();
             match staged.publish(&format!("{child}.jsonl"))? {
                 PublishOutcome::Published(_) => Ok(grew),
                 PublishOutcome::Exists(file) => Err(already_there(self.operation_id, &file).into()),
@@ -503,6 +506,7 @@ fn in_place(request: &Request, host: &Host<'_>, decided: &Decided, plan: &Plan) 
     let mut appender = Appender::open(snapshot)?;
     if let Some(anchor) = &plan.record.anchor {
         faults::at("in-place-checked", path)?;
+        signals::finish_first();
         appender.append(anchor.bytes.as_bytes(), &verify)?;
         faults::at("in-place-appended", path)?;
         let source = FileSource::open(path)?;

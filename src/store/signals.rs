@@ -9,6 +9,9 @@
 //! While a command runs ([`forward_to`]), SIGINT and SIGQUIT are its own business (the terminal sends them to it
 //! too), and SIGTERM and SIGHUP are passed on to it.
 //!
+//! Once something is about to be changed for good ([`finish_first`]), a signal waits for the program to say what it did:
+//! the exit status of a call that did its work is not that of one that did nothing.
+//!
 //! While a prompt stands ([`prompting`]), an interrupt reaches it as a key: it declines, and the program ends by
 //! itself with a refusal that is printed whole. The signal thread steps in only where that does not happen.
 
@@ -31,6 +34,8 @@ struct Registry {
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { next: 0, actions: Vec::new() });
 static WRITING: Mutex<()> = Mutex::new(());
 static COMMAND: Mutex<Command> = Mutex::new(Command::None);
+/// Set and read under [`WRITING`].
+static FINISHING: Mutex<Finishing> = Mutex::new(Finishing::No);
 static PROMPT: Mutex<bool> = Mutex::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
@@ -42,6 +47,20 @@ enum Command {
     /// It has ended, perhaps by the very signal that is on its way to us.
     Ended,
 }
+
+/// Whether signals wait for the result to be said.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Finishing {
+    No,
+    Yes,
+    /// This one came meanwhile.
+    Signalled(i32),
+}
+
+/// How long a program that was signalled while it finishes has to end by itself: whoever reads what it says may have
+/// stopped reading.
+#[cfg(unix)]
+const FINISH_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// How long an interrupted prompt has to end the program by itself.
 #[cfg(unix)]
@@ -95,6 +114,26 @@ impl Drop for Uninterrupted {
         if self.0.take().is_some() {
             HELD.set(false);
         }
+    }
+}
+
+/// The next step cannot be taken back, and what is left behind it is short: from here on SIGINT, SIGTERM and SIGHUP wait
+/// until the program has said what it did and has ended by itself, or has called [`finished`]. If it has done neither
+/// after ten seconds, the signal ends it. A signal that came before ends the process in here.
+pub fn finish_first() {
+    let _writing = uninterrupted();
+    let mut finishing = lock(&FINISHING);
+    if *finishing == Finishing::No {
+        *finishing = Finishing::Yes;
+    }
+}
+
+/// What was done has been said, and something begins that may take long: signals end the process again, and one that
+/// came meanwhile does so now.
+pub fn finished() {
+    let came = std::mem::replace(&mut *lock(&FINISHING), Finishing::No);
+    if let Finishing::Signalled(signal) = came {
+        exit(128 + signal);
     }
 }
 
@@ -164,6 +203,31 @@ fn clean_up() {
     }
 }
 
+/// Ends the process because of a signal, behind a write that is in progress. If that write led to what has to be
+/// finished first, the process is left to do so.
+#[cfg(unix)]
+fn end_by(signal: i32) {
+    let _writing = uninterrupted();
+    {
+        let mut finishing = lock(&FINISHING);
+        match *finishing {
+            Finishing::No => {}
+            Finishing::Signalled(_) => return,
+            Finishing::Yes => {
+                let late = std::thread::Builder::new().name("late".into()).spawn(move || {
+                    std::thread::sleep(FINISH_WITHIN);
+                    exit(128 + signal)
+                });
+                if late.is_ok() {
+                    *finishing = Finishing::Signalled(signal);
+                    return;
+                }
+            }
+        }
+    }
+    exit(128 + signal)
+}
+
 /// Ends the process as SIGQUIT does, with a core dump where the system makes one; the clean-ups run first. Only a write
 /// that is in progress is not waited for: whoever sends this may want to know why it does not end.
 #[cfg(unix)]
@@ -231,9 +295,9 @@ pub fn install() -> io::Result<()> {
                 (SIGQUIT, Command::None) => quit(),
                 (SIGINT, Command::None) if *lock(&PROMPT) => {
                     std::thread::sleep(GRACE);
-                    exit(128 + SIGINT)
+                    end_by(SIGINT);
                 }
-                (_, Command::None) => exit(128 + signal),
+                (_, Command::None) => end_by(signal),
             }
         }
     })?;
