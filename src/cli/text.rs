@@ -63,6 +63,15 @@ pub fn fit_title(title: &str, columns: usize) -> String {
     }
 }
 
+/// As one argument of a shell.
+pub fn argument(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
+    match text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// A number and its noun: `1 branch`, `2 branches`.
 pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })

@@ -74,6 +74,9 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
     let digest = if args.emit { Digest::Skip } else { Digest::Compute };
     let ended = tui::navigate(&reader(global, &path, args.inside.as_deref(), digest)?, options)?;
     // Nothing may be said while the screen is taken.
+    if let Some(later) = &ended.afterwards {
+        output::note(global, later);
+    }
     if let Some(doc) = &ended.doc {
         session::warn_of_client(global, &doc.opened);
         warn_of_lines(global, doc);
@@ -86,7 +89,7 @@ fn walk(global: &Global, args: &TreeArgs) -> Result<ExitCode> {
         None => session::id_at(global, &path),
     };
     let session = Session { id: id.unwrap_or_default(), file: path.display().to_string() };
-    let Ended { outcome, doc } = ended;
+    let Ended { outcome, doc, .. } = ended;
     match outcome {
         Outcome::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
         Outcome::Leave | Outcome::Reload if args.emit => print_choice(&session, "cancel", None, None),

@@ -7,7 +7,7 @@ use super::{
     host::{self, Outside},
     output, prompt,
     session::{self, Glance},
-    text::{clean, counted},
+    text::{argument, clean, counted},
 };
 use crate::{
     refusal::Result,
@@ -77,15 +77,6 @@ fn ask(global: &Global, answer: &Replaced) -> Result<()> {
             let question = format!("Put {} back?", answer.restored_from.as_deref().unwrap_or("the backup"));
             prompt::agree(&question, "puts it back, and keeps a backup of what stands there now")
         }
-    }
-}
-
-/// As one argument of a shell.
-fn argument(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+,:=@%".contains(c);
-    match text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

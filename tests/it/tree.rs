@@ -390,14 +390,31 @@ fn inside_a_live_agent_only_a_fork_is_offered() {
     let owner = json!({"pid": std::process::id(), "sessionId": id, "cwd": "/w", "kind": "interactive"});
     env.write(&format!("home/.claude/sessions/{}.json", std::process::id()), owner.to_string());
     let before = fs::read(&file).unwrap();
+    // The last key whose command is said again, which no width cuts off.
+    for (columns, keys) in [(120, ["o", "r"]), (60, ["r", "o"])] {
+        let mut pty = Pty::spawn(&env.command(&["tree", &file]), columns, 30);
+        pty.wait_for("the tree", |s| marked(s).contains("pick"));
+        for key in keys {
+            pty.send(key);
+            pty.wait_text("open in a Claude Code session: only a fork is possible");
+            pty.send(ENTER);
+            let last = if key == "o" { "--after" } else { "--seed in-place" };
+            pty.wait_text("after it");
+            pty.wait_text(last);
+        }
+        pty.send("q");
+        let ended = Walk::ends(pty, 0);
+        let (verb, option) = if keys[1] == "o" { ("truncate", "--after") } else { ("resume", "--leaf") };
+        let command = format!("after it has ended, offshoot {verb} {file} {option} ");
+        assert!(ended.drawn.contains(&command), "{command}: {}", ended.drawn);
+    }
     let mut pty = Pty::spawn(&env.command(&["tree", &file]), 120, 30);
     pty.wait_for("the tree", |s| marked(s).contains("pick"));
     for key in ["o", "r"] {
         pty.send(key);
         pty.wait_text("open in a Claude Code session: only a fork is possible now");
         pty.send(ENTER);
-        let command = if key == "o" { "offshoot truncate" } else { "offshoot resume" };
-        pty.wait_text(&format!("after it has ended, {command}"));
+        pty.wait_text("after it has ended,");
     }
     pty.send("f");
     let _ = Walk::ends(pty, 0);
@@ -423,7 +440,7 @@ fn an_overwrite_asks_keeps_a_backup_and_is_undone() {
     press(&mut pty, HOME, "Uploads");
     press(&mut pty, "jj", "The service answers 503");
     pty.send("o");
-    pty.wait_text("A backup of the whole file is kept");
+    pty.wait_text("23 records and 2 branches go. A backup of the whole file is kept");
     pty.send(ENTER);
     pty.wait_text("nothing was changed");
     pty.send("o");

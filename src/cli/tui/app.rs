@@ -15,7 +15,9 @@ use super::{
     search::Search,
     words::{self, Role, Words},
 };
-use crate::{record::RecordId, refusal::Code, store::snapshot::Change, transcript::RecordIx};
+use crate::{
+    cli::text::argument, record::RecordId, refusal::Code, store::snapshot::Change, transcript::RecordIx,
+};
 
 /// So many rows' words are kept.
 const KEPT: usize = 4096;
@@ -53,8 +55,8 @@ pub enum Mode {
     Search(Row),
     /// The menu, at one of its entries.
     Menu(usize),
-    /// The question whether to overwrite.
-    Confirm,
+    /// The question whether to overwrite: the records that go, and the branches that end among them.
+    Confirm(usize, usize),
     /// The text alone.
     Read,
     /// The keys.
@@ -87,6 +89,8 @@ pub struct App {
     pub search: Search,
     /// What is said at the bottom until the next key.
     pub message: Option<String>,
+    /// A message with a command for later, which is said again when the screen has been left.
+    pub afterwards: Option<String>,
     /// How far it is, while the file is being read again.
     pub reading: Option<String>,
     /// What has become of the file since it was read.
@@ -112,6 +116,7 @@ impl App {
             marked: None,
             search: Search::default(),
             message: None,
+            afterwards: None,
             reading: None,
             change: None,
             options,
@@ -135,6 +140,7 @@ impl App {
             self.go(item);
         }
         self.height = before.height;
+        self.afterwards = before.afterwards;
         self.message = Some("read again".to_owned());
     }
 
@@ -200,7 +206,7 @@ impl App {
             Mode::Walk => self.walk(keys::ask(key)?),
             Mode::Search(from) => self.type_search(key, from),
             Mode::Menu(at) => self.menu(key, at),
-            Mode::Confirm => self.confirm(key),
+            Mode::Confirm(..) => self.confirm(key),
             Mode::Read | Mode::Help | Mode::Compare(_) => self.reader(key),
         }
     }
@@ -404,7 +410,8 @@ impl App {
     /// What would remove something is asked about once more.
     fn choose(&mut self, action: Action) -> Option<Outcome> {
         if action == Action::Overwrite {
-            self.mode = Mode::Confirm;
+            let (records, branches) = self.record().map_or((0, 0), |record| self.doc.below(record));
+            self.mode = Mode::Confirm(records, branches);
             return None;
         }
         self.mode = Mode::Walk;
@@ -434,6 +441,9 @@ impl App {
         };
         if let Some(why) = self.why_not(chosen) {
             self.mode = Mode::Walk;
+            if why.contains("offshoot ") {
+                self.afterwards = Some(why.clone());
+            }
             self.say(why);
             return None;
         }
@@ -463,7 +473,7 @@ impl App {
         let record = self.record()?;
         let id = self.doc.id(record);
         if let (Some(agent), true) = (&self.options.live, action.writes_here()) {
-            let command = action.command(self.doc.opened.path.display(), &id);
+            let command = action.command(argument(&self.doc.opened.path.display().to_string()), &id);
             return Some(format!("the session is open in {agent}: after it has ended, {command}"));
         }
         // Whoever only wants to be told may know better.
@@ -517,7 +527,7 @@ impl App {
                 Some(format!("{code}: a turn ends here, but it cannot be forked at"))
             }
             None => {
-                let path = self.doc.opened.path.display();
+                let path = argument(&self.doc.opened.path.display().to_string());
                 let why = format!(
                     "no turn of this session ends here; `offshoot targets {path}` lists those that do"
                 );

@@ -19,7 +19,7 @@ use crate::{
     dialect::View,
     record::{Agent, RecordId, RecordKind},
     refusal::{Error, Result},
-    topology::{Branch, Inspection, TopologyDiagnostic, Tree},
+    topology::{Branch, Inspection, TopologyDiagnostic, Tree, strictly_below},
     transcript::{Flags, LineDiagnostic, RecordIx, Source, Transcript},
 };
 
@@ -222,6 +222,15 @@ impl Doc {
         let t = self.transcript();
         let id = t.record(record).id;
         t.records.iter().any(|r| r.parent == Some(id))
+    }
+
+    /// What descends from a record: records, copies counted, and branches. An overwrite drops it.
+    pub fn below(&self, record: RecordIx) -> (usize, usize) {
+        let t = self.transcript();
+        let below = strictly_below(t, t.record(record).id);
+        let records = t.records.iter().filter(|r| below[r.id.ix()]).count();
+        let ends = |branch: &&Branch| t.ids.find(branch.leaf_uuid.as_str()).is_some_and(|id| below[id.ix()]);
+        (records, self.inspection.branches.iter().filter(ends).count())
     }
 
     /// The branch whose leaf stands in an item, if exactly one does.

@@ -78,8 +78,9 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     }
     match app.mode {
         Mode::Menu(at) => menu(frame, app, look, body, at),
-        Mode::Confirm => confirm(frame, app, look, body),
-        _ => {}
+        Mode::Confirm(records, branches) => confirm(frame, app, look, body, (records, branches)),
+        Mode::Search(_) => {}
+        _ => whole_message(frame, app, look, body),
     }
     footer(frame, app, look, foot, area.height >= TEXT_FROM || area.width >= BESIDE_FROM);
 }
@@ -335,14 +336,34 @@ fn menu(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect, at: usize)
     pop_up(frame, area, " Enter does it, Esc does not ", &lines);
 }
 
-fn confirm(frame: &mut Frame<'_>, app: &mut App, look: Look, area: Rect) {
+/// A message that the footer has no room for, whole: what is cut off of a command or a path is what one needs.
+fn whole_message(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect) {
+    let Some(message) = app.message.as_deref().filter(|m| width(m) > usize::from(area.width)) else { return };
+    let room = usize::from(area.width).saturating_sub(4);
+    let lines: Vec<_> = paragraph(message, room).into_iter().map(|line| line.style(look.warning())).collect();
+    // At the bottom, so that the marked row stays in sight where it can.
+    let height = (lines.len() as u16 + 2).min(area.height);
+    pop_up(frame, rows(area, area.height - height, height), "", &lines);
+}
+
+fn confirm(
+    frame: &mut Frame<'_>,
+    app: &mut App,
+    look: Look,
+    area: Rect,
+    (records, branches): (usize, usize),
+) {
     let room = usize::from(area.width).saturating_sub(4).min(66);
     let row = app.row();
     let said = app.words(row).clone();
     let about = words::cut(&format!("{} {}", said.role.badge(), said.preview), room);
     let mut lines = paragraph("Everything that comes after this record leaves the session:", room);
     lines.push(TextLine::styled(about, look.key()));
-    lines.extend(paragraph("A backup of the whole file is kept; `offshoot restore` undoes it.", room));
+    let verb = if records == 1 && branches < 2 { "goes" } else { "go" };
+    let ends = if branches < 2 { String::new() } else { format!(" and {branches} branches") };
+    let records = counted(records as u64, "record", "records");
+    let kept = "A backup of the whole file is kept; `offshoot restore` undoes it.";
+    lines.extend(paragraph(&format!("{records}{ends} {verb}. {kept}"), room));
     lines.push(TextLine::from(""));
     lines.push(TextLine::styled("y overwrites, Esc does not", look.warning()));
     pop_up(frame, area, " Overwrite? ", &lines);
@@ -377,11 +398,14 @@ fn footer(frame: &mut Frame<'_>, app: &App, look: Look, area: Rect, text_stands:
                 Span::styled(format!("  {state}"), look.faint()),
             ])
         }
-        (_, Some(message)) => TextLine::styled(fit(message, columns), look.warning()),
-        (_, None) if app.reading.is_some() => {
+        // Where it does not fit it stands above, whole, unless there is no room for that either.
+        (_, Some(message)) if width(message) <= columns || area.height < 2 => {
+            TextLine::styled(fit(message, columns), look.warning())
+        }
+        _ if app.reading.is_some() => {
             TextLine::styled(fit(app.reading.as_deref().unwrap_or_default(), columns), look.warning())
         }
-        (_, None) => match app.change {
+        _ => match app.change {
             Some(change) => TextLine::styled(fit(&change_line(change), columns), look.warning()),
             // The id stands with the text, where there is room for it.
             None if text_stands => {
@@ -425,7 +449,7 @@ fn key_line(mode: &Mode, look: Look, columns: usize) -> TextLine<'static> {
         ],
         Mode::Search(_) => &[("Enter", "take"), ("Esc", "back")],
         Mode::Menu(_) => &[("Enter", "do it"), ("up down", "choose"), ("Esc", "back")],
-        Mode::Confirm => &[("y", "overwrite"), ("Esc", "back")],
+        Mode::Confirm(..) => &[("y", "overwrite"), ("Esc", "back")],
         Mode::Read | Mode::Help | Mode::Compare(_) => &[("up down", "scroll"), ("Esc", "back")],
     };
     let mut spans = Vec::new();

@@ -29,6 +29,8 @@ pub struct Ended {
     pub outcome: Outcome,
     /// The session as it was read last; none if nobody waited for it.
     pub doc: Option<Doc>,
+    /// What is to be said again: a message with a command for later.
+    pub afterwards: Option<String>,
 }
 
 /// Lets a person walk through the tree until something is chosen. The screen is not taken for a session without a
@@ -43,14 +45,14 @@ pub fn navigate(reader: &Reader, options: Options) -> Result<Ended> {
         return if loaded.doc.has_messages() {
             show(Screen::take()?, loaded, reader, options)
         } else {
-            Ok(Ended { outcome: Outcome::Leave, doc: Some(loaded.doc) })
+            Ok(Ended { outcome: Outcome::Leave, doc: Some(loaded.doc), afterwards: None })
         };
     }
     let mut screen = Screen::take()?;
     match wait(&mut screen, reader, reading)? {
         Ok(loaded) if loaded.doc.has_messages() => show(screen, loaded, reader, options),
-        Ok(loaded) => Ok(Ended { outcome: Outcome::Leave, doc: Some(loaded.doc) }),
-        Err(outcome) => Ok(Ended { outcome, doc: None }),
+        Ok(loaded) => Ok(Ended { outcome: Outcome::Leave, doc: Some(loaded.doc), afterwards: None }),
+        Err(outcome) => Ok(Ended { outcome, doc: None, afterwards: None }),
     }
 }
 
@@ -58,7 +60,7 @@ fn show(mut screen: Screen, loaded: Loaded, reader: &Reader, options: Options) -
     let mut app = App::new(loaded.doc, Options { live: loaded.live, ..options });
     app.message = app.doc.said_of_lines();
     let outcome = walk(&mut screen, &mut app, reader)?;
-    Ok(Ended { outcome, doc: Some(app.doc) })
+    Ok(Ended { outcome, doc: Some(app.doc), afterwards: app.afterwards })
 }
 
 /// Waits until the session has been read, or nobody waits for it any more.
