@@ -205,7 +205,7 @@ fn describe(answer: &Answer) -> String {
     ));
     lines.push(format!("resume it  {}", answer.command.join(" ")));
     if answer.dry_run {
-        lines.push("dry run    nothing was written".to_owned());
+        lines.push("dry run    nothing was written but the lock file, where it was missing".to_owned());
     }
     lines.iter().map(|l| clean(l) + "\n").collect()
 }

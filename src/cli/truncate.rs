@@ -116,7 +116,7 @@ fn describe(answer: &Replaced) -> String {
         lines.push(format!("undo it    offshoot restore {}", argument(&answer.transcript)));
     }
     if answer.dry_run {
-        lines.push("dry run    nothing was written".to_owned());
+        lines.push("dry run    nothing was written but the lock file, where it was missing".to_owned());
     }
     lines.iter().map(|l| clean(l) + "\n").collect()
 }
