@@ -17,7 +17,7 @@ use super::{
     output::{self, Paint},
     prompt::{self, PromptOptions, SessionChoice, age},
     session::{self, Surroundings},
-    text::{fit, fit_title, pad, width},
+    text::{fit, fit_title, pad, width, wrap},
 };
 use crate::{
     record::{Agent, RecordId},
@@ -206,8 +206,11 @@ fn table(rows: &[Row], now: Timestamp, columns: usize, paint: Paint) -> String {
         shown.insert(0, (AGENT, widest));
     }
     let taken = |shown: &[(&str, usize)]| id_width + shown.iter().map(|(_, wide)| wide + 2).sum::<usize>();
-    for least in [SIZE, WRITTEN, AGENT, BRANCHES] {
-        if taken(&shown) > columns {
+    // What a session is about tells more than all but the id and the branches, even in the least of columns.
+    for (least, about) in
+        [(SIZE, LEAST_ABOUT + 2), (WRITTEN, LEAST_ABOUT + 2), (AGENT, LEAST_ABOUT + 2), (BRANCHES, 0)]
+    {
+        if taken(&shown) + about > columns {
             shown.retain(|(name, _)| *name != least);
         }
     }
@@ -254,11 +257,12 @@ fn table(rows: &[Row], now: Timestamp, columns: usize, paint: Paint) -> String {
         };
         let _ = writeln!(out, "{}", line(&id, &cell, &about));
     }
+    let legend = |text: &str| format!("\n{}\n", wrap(text, columns, "  "));
     if stale {
-        out += "\n! the agent would not resume the newest work, or lose some: see `inspect ID`\n";
+        out += &legend("! the agent would not resume the newest work, or lose some: see `inspect ID`");
     }
     if unread {
-        out += "\n? cannot be read: see `inspect ID`\n";
+        out += &legend("? cannot be read: see `inspect ID`");
     }
     out
 }
@@ -337,9 +341,32 @@ mod tests {
                 }
             }
         }
-        let rows = [of(Agent::Qwen, "3f2a91bc", "Add retries"), of(Agent::Qwen, "4f2a91bc", "x")];
+        let mut rows = [of(Agent::Qwen, "3f2a91bc", "Add retries"), of(Agent::Qwen, "4f2a91bc", "x")];
         let wide = table(&rows, now, 80, Paint::plain());
         assert!(wide.contains("3f2a91bc  2h ago    2.0 KiB       12 !  Add retries\n"), "{wide}");
+        // Size, time and agent go before what a session is about; id and branches stay to the last.
+        rows[1].agent = Agent::Claude;
+        rows[1].error = Some(json!({}));
+        for (columns, head) in [
+            (56, "ID AGENT WRITTEN SIZE BRANCHES ABOUT"),
+            (55, "ID AGENT WRITTEN BRANCHES ABOUT"),
+            (46, "ID AGENT WRITTEN BRANCHES ABOUT"),
+            (45, "ID AGENT BRANCHES ABOUT"),
+            (36, "ID AGENT BRANCHES ABOUT"),
+            (35, "ID BRANCHES ABOUT"),
+            (28, "ID BRANCHES ABOUT"),
+            (27, "ID BRANCHES"),
+            (18, "ID BRANCHES"),
+            (17, "ID"),
+        ] {
+            let table = table(&rows, now, columns, Paint::plain());
+            let shown: Vec<&str> = table.lines().next().unwrap_or_default().split_whitespace().collect();
+            assert_eq!(shown.join(" "), head, "{columns}");
+            // The legend, too.
+            assert!(table.lines().all(|line| width(line) <= columns), "{columns}: {table}");
+            let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains("? cannot be read: see `inspect ID`"), "{columns}: {table}");
+        }
     }
 
     #[test]
