@@ -317,6 +317,10 @@ fn the_file_keeps_its_mode_and_the_backup_is_private() {
         assert_eq!((mode_of(&place.path), mode_of(answer["backup"].as_str().unwrap())), (mode, 0o600));
         let back = place.run("restore", &[]).code(0).json();
         assert_eq!((mode_of(&place.path), mode_of(back["backup"].as_str().unwrap())), (mode, 0o600));
+        for answer in [answer, back] {
+            let said = answer["warnings"].to_string().contains("the transcript is read-only");
+            assert_eq!(said, mode == 0o444, "{answer}");
+        }
     }
 }
 

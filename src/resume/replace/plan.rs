@@ -57,10 +57,18 @@ pub(super) fn plan(
     (operation_id, session_id): (&str, &str),
     snapshot: &Snapshot,
     content: Box<dyn Source>,
-    ours: Ours,
+    mut ours: Ours,
 ) -> Result<Plan> {
     let path = &snapshot.path;
     let old = whole(snapshot)?;
+    // A rename asks no mode, and the agents append: somebody took the right to write away on purpose.
+    if old.metadata().permissions().readonly() {
+        ours.warnings.push(
+            "the transcript is read-only, which its agent does not make it; it is replaced all the same, and stays \
+             read-only"
+                .to_owned(),
+        );
+    }
     let old_content = match &snapshot.digest {
         Some(digest) if snapshot.bytes == snapshot.file_len() => {
             Content { bytes: snapshot.bytes, digest: digest.clone() }
