@@ -28,7 +28,8 @@ pub fn run(global: &Global, args: &InstallArgs) -> Result<ExitCode> {
     let program = program::program()?;
     let files = text::files(agent, &program, global.redact);
     host::take_signals()?;
-    let done = command_file::install(&config(agent, &host::environment())?, &files, args.dry_run)?;
+    let env = host::environment();
+    let done = command_file::install(&config(agent, &env)?, env.home.as_deref(), &files, args.dry_run)?;
     let wrote = done.iter().any(|(_, done)| *done != Done::Unchanged);
     say(global, args, agent, Some(program), &done)?;
     if wrote && !args.dry_run && !global.json {

@@ -3,7 +3,7 @@
 //!
 //! A file of ours says so in its second line, a comment of the front matter that no client passes on:
 //! `# offshoot slash-command <version> made=<n> blake3:<digest>`. The digest covers the version, `n` and all other bytes.
-//! `n` counts the folders that were missing when it was installed (the commands' own, the agent's above it), which
+//! `n` counts the folders that were missing when it was installed (the commands' own, the agent's above it, and so on), which
 //! go with it again if nothing else lies in them.
 
 use std::{
@@ -78,12 +78,19 @@ enum State {
 }
 
 /// Installs the files in `<config>/commands`. All are looked at before one is written, and all are on the disk under
-/// temporary names before one has its name.
+/// temporary names before one has its name. All folders that are missing are made but `home` and what is above it.
 ///
 /// # Errors
 /// `command-foreign`, `command-edited`, `command-newer`, `unsafe-path`: nothing was changed. `io`.
-pub fn install(config: &Path, files: &[CommandFile], dry_run: bool) -> Result<Vec<(PathBuf, Done)>> {
-    let folder = Folder::find(config)?;
+pub fn install(
+    config: &Path,
+    home: Option<&Path>,
+    files: &[CommandFile],
+    dry_run: bool,
+) -> Result<Vec<(PathBuf, Done)>> {
+    let mut folder = Folder::find(config)?;
+    // Making it would be making a user: the fault of what lies in it says that it is missing.
+    folder.missing.retain(|dir| home.is_none_or(|home| !home.starts_with(dir)));
     let states = folder.states(files)?;
     refuse(&folder, files, &states, |state| !matches!(state, State::Absent | State::Ours { .. }))?;
     let done = |file: &CommandFile, state: &State| match state {
@@ -172,7 +179,17 @@ impl Folder {
                 let path = config.join("commands");
                 Folder { path: path.clone(), missing: vec![path] }
             }
-            None => Folder { path: commands.clone(), missing: vec![config.to_owned(), commands] },
+            None => {
+                let mut missing = vec![commands.clone(), config.to_owned()];
+                for above in config.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+                    if is_there(above)? {
+                        break;
+                    }
+                    missing.push(above.to_owned());
+                }
+                missing.reverse();
+                Folder { path: commands, missing }
+            }
         })
     }
 
@@ -181,19 +198,27 @@ impl Folder {
     }
 }
 
-/// The real path of a folder; none if nothing has the name.
-fn folder(path: &Path) -> Result<Option<PathBuf>> {
+/// Whether a folder has the name; what else may have it is refused.
+fn is_there(path: &Path) -> Result<bool> {
     match fs::metadata(path) {
-        Ok(meta) => {
-            check_dir(path, &meta)?;
-            path.canonicalize().map(Some).map_err(Error::io("resolve", path))
-        }
+        Ok(meta) if meta.is_dir() => Ok(true),
+        Ok(_) => Err(unsafe_path(path, "is not a folder")),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => Ok(false),
         Err(e) if e.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(path) {
             Ok(_) => Err(unsafe_path(path, "is a link that leads nowhere")),
-            Err(_) => Ok(None),
+            Err(_) => Ok(false),
         },
         Err(e) => Err(Error::io("look at", path)(e)),
     }
+}
+
+/// The real path of a folder; none if nothing has the name.
+fn folder(path: &Path) -> Result<Option<PathBuf>> {
+    if !is_there(path)? {
+        return Ok(None);
+    }
+    check_dir(path, &fs::metadata(path).map_err(Error::io("look at", path))?)?;
+    path.canonicalize().map(Some).map_err(Error::io("resolve", path))
 }
 
 impl State {
@@ -373,7 +398,7 @@ impl Drop for MadeFolders {
 /// Removes the folders that were made for the files, the inner one first, as long as nothing is in them.
 fn remove_made(config: &Path, made: u32) -> Result<()> {
     let commands = config.join("commands");
-    for dir in [commands.as_path(), config].into_iter().take(made as usize) {
+    for dir in commands.ancestors().take(made as usize) {
         if !fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()) {
             break;
         }

@@ -110,6 +110,42 @@ fn the_folders_are_those_of_the_agents_variables() {
 }
 
 #[test]
+fn all_folders_that_are_missing_are_made_and_go_again() {
+    let env = TestEnv::new();
+    for there in [None, Some("home/deep")] {
+        if let Some(there) = there {
+            fs::create_dir(env.path(there)).unwrap();
+        }
+        let before = everything(&env.path("home"));
+        let run = |verb: &str| {
+            let mut command = env.command(&[verb, "claude", "--json"]);
+            Ran::from(command.env("CLAUDE_CONFIG_DIR", env.path("home/deep/er/still")).output().unwrap())
+        };
+        assert_eq!(done(&run("install").code(0)), ["created", "created"]);
+        let mode = |path: &str| fs::metadata(env.path(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!([mode("home/deep/er"), mode("home/deep/er/still/commands")], [0o700; 2]);
+        assert_eq!(done(&run("uninstall").code(0)), ["removed", "removed"]);
+        assert_eq!(everything(&env.path("home")), before);
+    }
+}
+
+#[test]
+fn a_file_where_a_folder_should_be_is_refused_wherever_it_stands() {
+    for file in ["home/deep", "home/deep/er", "home/deep/er/commands"] {
+        let env = TestEnv::new();
+        let file = env.write(file, "a file");
+        for verb in ["install", "uninstall"] {
+            let mut command = env.command(&[verb, "claude", "--json"]);
+            let ran = command.env("CLAUDE_CONFIG_DIR", env.path("home/deep/er")).output().unwrap();
+            let refusal = Ran::from(ran).code(3).json()["refusal"].clone();
+            assert_eq!(refusal["code"], "unsafe-path", "{refusal}");
+            assert!(refusal["message"].as_str().unwrap().contains(&format!("`{file}`")), "{refusal}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), "a file");
+        }
+    }
+}
+
+#[test]
 fn folders_that_were_there_or_hold_something_else_stay() {
     let env = TestEnv::new();
     fs::create_dir(env.path("home/.claude")).unwrap();
