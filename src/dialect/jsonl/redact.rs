@@ -184,12 +184,8 @@ impl Redactor {
             Rule::Call | Rule::Tool | Rule::Name => {
                 self.names.stand_in(text, raw.len(), out);
             }
-            Rule::Token | Rule::State | Rule::Number | Rule::Enter | Rule::Text
-                if self.own.contains(&text) =>
-            {
-                out.extend_from_slice(raw)
-            }
-            Rule::Token | Rule::State | Rule::Number | Rule::Enter | Rule::Text => {
+            _ if self.own.contains(&text) => out.extend_from_slice(raw),
+            Rule::Token | Rule::State | Rule::Number | Rule::Enter | Rule::Text | Rule::Strict => {
                 let kept = opening_end(raw, self.openings).unwrap_or_default();
                 out.extend_from_slice(&raw[..kept]);
                 Fill::default().string(&raw[kept..], out);
@@ -342,6 +338,23 @@ mod tests {
         );
         assert_eq!(text(r" \t\u3000 "), r" \t\u3000 ");
         assert_eq!(text(r"é字😀\ud83d\u0041\u202e"), r"é字😀\ud83d\u0078\u202e");
+    }
+
+    #[test]
+    fn members_of_a_strict_object_keep_their_names_where_they_are_its_own() {
+        let payload = |json: &str| {
+            String::from_utf8(Redactor::of_reasonix().payload(json.as_bytes())).expect("BUG: text stays text")
+        };
+        assert_eq!(
+            payload(
+                r#"{"action":"begin","attempt":2,"max":4,"newer":["my word"],"two words":{"role":"user"},"message":{"newer":1}}"#
+            ),
+            r#"{"action":"begin","attempt":2,"max":4,"newer":["xxxxx x"],"xxxxxxxx1":{"xxx1":"xxxx"},"message":{"xxxx1":1}}"#
+        );
+        assert_eq!(
+            payload(r#"{"todos":[{"content":"my word"}],"state":}"#),
+            r#"{"xxxxx":[{"content":"xxxxx x"}],"state":}"#
+        );
     }
 
     #[test]

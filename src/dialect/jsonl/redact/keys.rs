@@ -24,6 +24,9 @@ pub(super) enum Rule {
     Number,
     /// Filled, with all that is below.
     Text,
+    /// The same of a member that this version does not know, of an outermost object of which the client refuses any member
+    /// that it does not know itself: there its name tells nothing but the format.
+    Strict,
     /// A digest: what was given for it, else a stand-in. Whoever guesses what it was made of could tell by it.
     Digest,
     /// Bytes in base64 that hold JSON of the second list.
@@ -150,6 +153,7 @@ pub(super) fn reasonix_payload(key: &str) -> Option<Rule> {
         | "attemptId" | "sourceSequences" => Rule::Id,
         "role" | "origin" | "status" | "state" | "type" | "createdAt" | "action" | "phase" | "kind"
         | "mode" | "preset" | "level" | "modelRef" | "modelIdentity" => Rule::Token,
+        "attempt" | "max" => Rule::Number,
         "name" => Rule::Tool,
         "message" | "messages" | "tool_calls" | "function" => Rule::Enter,
         "content"
@@ -171,8 +175,17 @@ pub(super) fn reasonix_payload(key: &str) -> Option<Rule> {
         | "workDurationMs"
         | "source"
         | "goal" => Rule::Text,
+        // `formats/reasonix.md` 1.7: a payload is strict.
+        _ if is_identifier(key) => Rule::Strict,
         _ => return None,
     })
+}
+
+/// Whether a text may be the name of a member in a format.
+fn is_identifier(text: &str) -> bool {
+    text.len() <= 40
+        && text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// [`rule`] for the integrity indexes of Reasonix.

@@ -102,10 +102,11 @@ impl Lexer<'_, '_> {
     }
 
     fn key(&mut self, raw: &[u8], text: &str, out: &mut Vec<u8>) {
+        let outermost = self.stack.len() == 1;
         let Some(frame) = self.stack.last_mut() else { return };
         frame.key = false;
-        let found = (self.rules)(text).filter(|_| frame.known);
-        frame.rule = found.unwrap_or(Rule::Text);
+        let found = (self.rules)(text).filter(|&rule| frame.known && (rule != Rule::Strict || outermost));
+        frame.rule = found.filter(|&rule| rule != Rule::Strict).unwrap_or(Rule::Text);
         match found {
             Some(_) => out.extend_from_slice(raw),
             None if !lines::holds_separator(raw) => self.redactor.names.stand_in(text, raw.len(), out),

@@ -4,7 +4,7 @@
 //! a reader says in other words what is wrong below one that it enters. All of them are on the list (`rules`), and stand before a colon.
 
 use super::{
-    keys::{self, Rules},
+    keys::{self, Rule, Rules},
     words::{self, Fill},
 };
 use crate::dialect::jsonl::{
@@ -31,7 +31,7 @@ pub(super) fn fill(bytes: &[u8], rules: Rules, out: &mut Vec<u8>) {
                 };
                 let key = bytes.get(blank_end(bytes, end)) == Some(&b':');
                 let kept = text.as_ref().is_some_and(|text| match key {
-                    true => rules(text).is_some(),
+                    true => rules(text).is_some_and(|rule| rule != Rule::Strict),
                     false => kind && keys::is_kind(text),
                 });
                 match kept {
