@@ -72,6 +72,16 @@ pub fn argument(text: &str) -> String {
     }
 }
 
+/// The unit in which so many bytes are told, and its name.
+pub fn unit(bytes: u64) -> (u64, &'static str) {
+    match bytes {
+        1 => (1, "byte"),
+        0..1_000 => (1, "bytes"),
+        1_000..1_000_000 => (1_000, "kB"),
+        _ => (1_000_000, "MB"),
+    }
+}
+
 /// A number and its noun: `1 branch`, `2 branches`.
 pub fn counted(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })

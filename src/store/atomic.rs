@@ -3,9 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    panic::resume_unwind,
     path::{Path, PathBuf},
-    thread,
 };
 
 use serde_json::json;
@@ -14,7 +12,10 @@ use super::{
     faults,
     file::{identity, require_regular},
 };
-use crate::refusal::{Error, Fault, Result};
+use crate::{
+    parallel,
+    refusal::{Error, Fault, Result},
+};
 
 /// What came of publishing a file under a name that must be new.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,17 +71,7 @@ impl Staged {
     pub fn finish_while<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let file = &mut self.file;
         file.flush().map_err(Error::io("sync", &self.path))?;
-        let file = &*file;
-        let (synced, done) = thread::scope(|scope| {
-            let syncing = thread::Builder::new().spawn_scoped(scope, || file.sync_all());
-            let done = work();
-            let synced = match syncing {
-                Ok(syncing) => syncing.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                // Where no thread is to be had, one after the other.
-                Err(_) => file.sync_all(),
-            };
-            (synced, done)
-        });
+        let (synced, done) = parallel::join(|| file.sync_all(), work);
         synced.map_err(Error::io("sync", &self.path))?;
         done
     }

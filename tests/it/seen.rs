@@ -68,18 +68,22 @@ fn anchor(dir: &Path, path: &Path, leaf: &str, seen: Seen) -> Result<()> {
     with_host(dir, |host| resume::resume(&request, host)).map(drop)
 }
 
-/// The ids of the records that a child has.
-fn fork(dir: &Path, path: &Path, at: &str, seen: Seen) -> Result<Vec<String>> {
-    let request = ForkRequest {
-        target: target(path),
-        at: ForkAt::Record(at.to_owned()),
+fn fork_request(target: Target, at: ForkAt, seen: Seen) -> ForkRequest {
+    ForkRequest {
+        target,
+        at,
         expect: None,
         operation_id: None,
         new: false,
         wait: Duration::ZERO,
         client: Client::default(),
         seen: Some(seen),
-    };
+    }
+}
+
+/// The ids of the records that a child has.
+fn fork(dir: &Path, path: &Path, at: &str, seen: Seen) -> Result<Vec<String>> {
+    let request = fork_request(target(path), ForkAt::Record(at.to_owned()), seen);
     let forked = with_host(dir, |host| resume::fork(&request, host))?;
     let t = snapshot(Path::new(&forked.transcript)).transcript;
     // The child's title is a record of its own.
@@ -170,16 +174,8 @@ fn a_turn_is_forked_of_the_log_that_was_seen() {
         let turns = home.env.run(&["targets", "--json", path.to_str().unwrap()]).code(0).json();
         let turns = turns["targets"].as_array().unwrap();
         let turn = turns.iter().find(|t| t["available"] == true).unwrap()["turnId"].as_str().unwrap();
-        let request = ForkRequest {
-            target: Target { agent: Agent::Reasonix, path },
-            at: ForkAt::Turn(turn.to_owned()),
-            expect: None,
-            operation_id: None,
-            new: false,
-            wait: Duration::ZERO,
-            client: Client::default(),
-            seen: Some(seen),
-        };
+        let at = ForkAt::Turn(turn.to_owned());
+        let request = fork_request(Target { agent: Agent::Reasonix, path }, at, seen);
         with_host(&home.env.path("."), |host| resume::fork(&request, host))
     };
     let seen = |home: &Home| {

@@ -17,7 +17,10 @@ use ratatui::{
 };
 
 use super::{Doc, screen::terminal_fault};
-use crate::{cli::text::fit, refusal::Result};
+use crate::{
+    cli::text::{fit, unit},
+    refusal::Result,
+};
 
 /// What was read.
 pub struct Loaded {
@@ -85,13 +88,9 @@ impl Reading {
 }
 
 fn progress(read: u64, total: u64) -> String {
-    let (unit, name) = match total {
-        0 => return "reading".to_owned(),
-        1..1_000 => (1, if total == 1 { "byte" } else { "bytes" }),
-        1_000..1_000_000 => (1_000, "kB"),
-        _ => (1_000_000, "MB"),
-    };
+    let (unit, name) = unit(total);
     match read >= total {
+        _ if total == 0 => "reading".to_owned(),
         true => format!("read {} {name}, laying it out", total.div_ceil(unit)),
         false => format!("reading: {} of {} {name}", read / unit, total.div_ceil(unit)),
     }

@@ -11,7 +11,7 @@ use super::{
     page::Row,
 };
 use crate::{
-    cli::text::{self, clean, counted, width},
+    cli::text::{self, clean, width},
     dialect::{Part, View},
     record::RecordKind,
     store::agents::claude::Subagent,
@@ -254,11 +254,8 @@ fn sidechain(doc: &Doc, records: &[RecordIx]) -> io::Result<String> {
 
 /// What is known of a conversation in a file of its own, before it is read.
 fn subagent(doc: &Doc, of: &Subagent) -> String {
-    let size = match of.bytes {
-        bytes @ 0..1000 => counted(bytes, "byte", "bytes"),
-        bytes @ 1000..1_000_000 => format!("{} kB", bytes / 1000),
-        bytes => format!("{} MB", bytes / 1_000_000),
-    };
+    let (unit, name) = text::unit(of.bytes);
+    let size = format!("{} {name}", of.bytes / unit);
     let about = match (&of.noted, &of.prompt) {
         _ if doc.redact => return format!("subagent, {size}"),
         (Some((kind, what)), _) if !kind.is_empty() && !what.is_empty() => format!("{kind}: {what}"),

@@ -59,7 +59,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The 32 bytes that 64 lower-case hex digits stand for.
-pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
+pub(in crate::dialect) fn unhex(text: &str) -> Option<[u8; 32]> {
     let digit = |b: u8| match b {
         b'0'..=b'9' => Some(b - b'0'),
         b'a'..=b'f' => Some(b - b'a' + 10),

@@ -2,6 +2,8 @@
 
 use hashbrown::HashMap;
 
+use crate::dialect::reasonix::ids::unhex;
+
 /// The stand-ins that were given.
 #[derive(Debug, Default)]
 pub(super) struct Names {
@@ -15,7 +17,7 @@ pub(super) struct Names {
 
 /// Whether a text is a SHA-256 as Reasonix writes it.
 fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    unhex(text).is_some()
 }
 
 impl Names {

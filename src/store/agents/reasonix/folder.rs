@@ -67,10 +67,22 @@ fn remove_for_good(dir: &Path) {
 }
 
 pub(super) fn new_folder(path: &Path) -> Result<()> {
+    make(path).map_err(Error::io("create", path))
+}
+
+/// A folder that may be there; the one that it stands in is not made again where a signal had it removed.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    match make(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+fn make(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(Error::io("create", path))
+    builder.create(path)
 }
 
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {

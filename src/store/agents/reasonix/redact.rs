@@ -2,14 +2,13 @@
 //! what stands for their large payloads, published whole.
 
 use std::{
-    fs::DirBuilder,
     io::{self, BufWriter},
     path::{Path, PathBuf},
 };
 
 use super::{
     DiskContents, LOG, ReasonixSession, family,
-    folder::{Staged, new_folder, write_file},
+    folder::{Staged, make_folder, new_folder, write_file},
 };
 use crate::{
     dialect::reasonix::{
@@ -122,17 +121,6 @@ fn write(redaction: &mut Redaction<'_>, session: &ReasonixSession, dir: &Path) -
     }
     atomic::sync_dir(dir)?;
     Ok(written)
-}
-
-/// A folder that may be there; the one that it stands in is not made again where a signal had it removed.
-fn make_folder(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made,
-    }
 }
 
 /// The content store that goes with the sessions.
