@@ -69,7 +69,7 @@ fn sign(line: &[u8]) -> Sign {
     if cursor.peek() != Some(b'{') {
         return Sign::Nothing;
     }
-    let read = cursor.members(&mut |key, value| {
+    let read = cursor.members(|key, value| {
         match key.text().as_ref() {
             "type" => s.kind = value.field()?,
             "uuid" => s.uuid = value.field()?,
@@ -96,7 +96,7 @@ fn message<'a>(value: &mut Cursor<'a>, s: &mut Signs<'a>) -> Result {
     if value.peek() != Some(b'{') {
         return value.skip().map(drop);
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         match key.text().as_ref() {
             "content" => s.content = true,
             "parts" => s.parts = true,

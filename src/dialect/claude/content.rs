@@ -1,7 +1,5 @@
 //! The `message` of a record: text, calls and answers, and what it tells of who made it.
 
-use std::borrow::Cow;
-
 use smallvec::SmallVec;
 
 use crate::dialect::jsonl::{
@@ -37,9 +35,9 @@ pub(super) struct Content<'a> {
     /// Texts that are shown, in order: no thoughts, no arguments of tools, nothing from within a tool's result.
     pub texts: SmallVec<[RawStr<'a>; 1]>,
     /// Ids of the `tool_use` blocks; empty where one has none.
-    pub calls: SmallVec<[Cow<'a, str>; 1]>,
+    pub calls: SmallVec<[RawStr<'a>; 1]>,
     /// Ids of the calls that `tool_result` blocks answer; empty where one has none.
-    pub answers: SmallVec<[Cow<'a, str>; 1]>,
+    pub answers: SmallVec<[RawStr<'a>; 1]>,
     /// How many blocks there are; a bare text is one.
     blocks: usize,
 }
@@ -51,7 +49,7 @@ impl<'a> Message<'a> {
         if value.peek() != Some(b'{') {
             return value.skip().map(|_| message);
         }
-        value.members(&mut |key, value| {
+        value.members(|key, value| {
             match key.name().as_ref() {
                 b"id" => message.id = value.field()?,
                 b"model" => message.model = value.field()?,
@@ -67,7 +65,7 @@ impl<'a> Message<'a> {
     /// Whether an assistant record was made by the client, not by the model.
     pub fn is_filler(&self) -> bool {
         let synthetic = matches!(self.model, Field::Str(s) if s.is("<synthetic>"));
-        let made_here = matches!(self.id, Field::Str(s) if is_uuid(&s.text()));
+        let made_here = matches!(self.id, Field::Str(s) if is_uuid(&s.name()));
         let alone = self.content.blocks == 1 && self.content.texts.iter().any(|t| t.is(FILLER));
         synthetic || made_here || alone
     }
@@ -77,7 +75,7 @@ impl<'a> Content<'a> {
     fn read(value: &mut Cursor<'a>) -> Result<Self> {
         let mut content = Content::default();
         match value.peek() {
-            Some(b'[') => value.elements(&mut |block| content.block(block))?,
+            Some(b'[') => value.elements(|block| content.block(block))?,
             _ => {
                 if let Field::Str(text) = value.field()? {
                     content.texts.push(text);
@@ -95,7 +93,7 @@ impl<'a> Content<'a> {
         }
         let (mut kind, mut text, mut call, mut answer) =
             (Field::Absent, Field::Absent, Field::Absent, Field::Absent);
-        block.members(&mut |key, value| {
+        block.members(|key, value| {
             let field = match key.name().as_ref() {
                 b"type" => &mut kind,
                 b"text" => &mut text,
@@ -107,13 +105,10 @@ impl<'a> Content<'a> {
             Ok(())
         })?;
         let Field::Str(kind) = kind else { return Ok(()) };
-        match kind.text().as_ref() {
-            "text" => self.texts.extend(match text {
-                Field::Str(text) => Some(text),
-                _ => None,
-            }),
-            "tool_use" => self.calls.push(call.text().unwrap_or_default()),
-            "tool_result" => self.answers.push(answer.text().unwrap_or_default()),
+        match kind.name().as_ref() {
+            b"text" => self.texts.extend(text.string()),
+            b"tool_use" => self.calls.push(call.string().unwrap_or_default()),
+            b"tool_result" => self.answers.push(answer.string().unwrap_or_default()),
             _ => {}
         }
         Ok(())
@@ -132,6 +127,6 @@ impl<'a> Content<'a> {
 }
 
 /// Whether an id has the form of a UUID. Ids of the model's own messages have not.
-fn is_uuid(id: &str) -> bool {
-    id.len() == 36 && uuid::Uuid::try_parse(id).is_ok()
+fn is_uuid(id: &[u8]) -> bool {
+    id.len() == 36 && uuid::Uuid::try_parse_ascii(id).is_ok()
 }

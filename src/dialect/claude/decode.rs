@@ -17,7 +17,7 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
 pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let (mut decoded, mut message) = (Decoded::default(), Message::default());
     let (mut kind, mut titles) = (None, [const { None }; TITLES.len()]);
-    let read = Cursor::new(bytes).members(&mut |key, value| {
+    let read = Cursor::new(bytes).members(|key, value| {
         let text = |value: &mut Cursor<'_>| Ok(value.field()?.text().map(|t| t.into_owned()));
         match key.text().as_ref() {
             "timestamp" => decoded.timestamp = text(value)?,
@@ -41,7 +41,7 @@ pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let begins: SmallVec<[RawStr<'_>; 1]> = content.texts.iter().map(|text| text.beginning(most)).collect();
     let whole = begins == content.texts;
     decoded.texts = begins.iter().map(|begin| begin.text().into_owned()).collect();
-    decoded.calls = content.calls.into_iter().map(|c| c.into_owned()).collect();
-    decoded.responses = content.answers.into_iter().map(|c| c.into_owned()).collect();
+    decoded.calls = content.calls.into_iter().map(|c| c.text().into_owned()).collect();
+    decoded.responses = content.answers.into_iter().map(|c| c.text().into_owned()).collect();
     (decoded, whole)
 }

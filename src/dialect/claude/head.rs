@@ -1,11 +1,8 @@
 //! One JSON object of the file to what the rules need of it.
 
-use std::borrow::Cow;
+use smallvec::SmallVec;
 
-use super::{
-    content::{Content, Message},
-    metadata::Kept,
-};
+use super::{content::Message, metadata::Kept};
 use crate::{
     dialect::jsonl::json::{Cursor, Field, RawStr, Result},
     record::RecordKind,
@@ -13,9 +10,13 @@ use crate::{
 };
 
 /// What an object of the file is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every one is a record, and a box for each takes longer"
+)]
 pub(super) enum Object<'a> {
     /// A record of the chain.
-    Record(Box<Head<'a>>),
+    Record(Head<'a>),
     /// A `last-prompt` that names a leaf.
     Pin { target: RawStr<'a>, explicit: bool },
     /// A `file-history-snapshot` or `file-history-delta`, and the record that it is for.
@@ -40,14 +41,16 @@ pub(super) struct Head<'a> {
     pub kind: RecordKind,
     pub flags: Flags,
     /// Of an assistant: the message that it is a part of.
-    pub message: Option<Cow<'a, str>>,
-    pub content: Content<'a>,
+    pub message: Option<RawStr<'a>>,
+    /// Ids of the calls that it makes, and of those that it answers; empty where one has none.
+    pub calls: SmallVec<[RawStr<'a>; 1]>,
+    pub answers: SmallVec<[RawStr<'a>; 1]>,
     /// `sourceToolAssistantUUID`.
     pub source: Field<'a>,
     /// `logicalParentUuid`, of a boundary.
     pub logical: Option<RawStr<'a>>,
     /// What a boundary says that it keeps.
-    pub kept: Option<Kept<'a>>,
+    pub kept: Option<Box<Kept<'a>>>,
 }
 
 /// Types that have no uuid and are no records (2.1.197 and 2.1.332).
@@ -88,7 +91,7 @@ pub(in crate::dialect) fn is_aside(kind: &str) -> bool {
 /// Reads the object that comes next; what follows it is not looked at.
 pub(super) fn object<'a>(cursor: &mut Cursor<'a>) -> Result<Object<'a>> {
     let mut f = Fields::default();
-    cursor.members(&mut |key, value| f.member(key, value))?;
+    cursor.members(|key, value| f.member(key, value))?;
     Ok(f.object())
 }
 
@@ -143,32 +146,34 @@ impl<'a> Fields<'a> {
     }
 
     fn object(self) -> Object<'a> {
-        let Some(name) = self.kind.text() else { return Object::Skipped("`type` is not a string") };
-        if name == "last-prompt"
+        let Some(name) = self.kind.string().map(RawStr::name) else {
+            return Object::Skipped("`type` is not a string");
+        };
+        if name.as_ref() == b"last-prompt"
             && let Some(target) = id(self.leaf)
         {
             return Object::Pin { target, explicit: self.explicit };
         }
-        if matches!(name.as_ref(), "file-history-snapshot" | "file-history-delta")
+        if matches!(name.as_ref(), b"file-history-snapshot" | b"file-history-delta")
             && let Some(message) = id(self.message_id)
         {
             return Object::Snapshot(message);
         }
         let kind = match name.as_ref() {
-            "user" if self.message.content.answers.is_empty() => RecordKind::User,
-            "user" => RecordKind::ToolResult,
-            "assistant" => RecordKind::Assistant,
-            "system" | "attachment" | "progress" => RecordKind::System,
-            name if is_aside(name) => {
-                let title = TITLES.iter().position(|(kind, _)| *kind == name);
+            b"user" if self.message.content.answers.is_empty() => RecordKind::User,
+            b"user" => RecordKind::ToolResult,
+            b"assistant" => RecordKind::Assistant,
+            b"system" | b"attachment" | b"progress" => RecordKind::System,
+            name if ASIDES.iter().any(|aside| aside.as_bytes() == name) => {
+                let title = TITLES.iter().position(|(kind, _)| kind.as_bytes() == name);
                 return title.map_or(Object::Aside, Object::Title);
             }
             _ => return Object::Skipped("`type` is none that the client knows"),
         };
         let Some(uuid) = id(self.uuid) else { return Object::Skipped("it has no `uuid`") };
         let flags = self.flags(&name, kind);
-        let message = (kind == RecordKind::Assistant).then(|| id(self.message.id).unwrap_or(uuid).text());
-        Object::Record(Box::new(Head {
+        let message = (kind == RecordKind::Assistant).then(|| id(self.message.id).unwrap_or(uuid));
+        Object::Record(Head {
             uuid,
             parent: id(self.parent),
             session: self.session,
@@ -178,14 +183,15 @@ impl<'a> Fields<'a> {
             kind,
             flags,
             message,
-            content: self.message.content,
+            calls: self.message.content.calls,
+            answers: self.message.content.answers,
             source: self.source,
             logical: id(self.logical).filter(|_| flags.has(Flags::COMPRESSION)),
-            kept: self.kept.filter(|_| flags.has(Flags::COMPRESSION)),
-        }))
+            kept: self.kept.filter(|_| flags.has(Flags::COMPRESSION)).map(Box::new),
+        })
     }
 
-    fn flags(&self, name: &str, kind: RecordKind) -> Flags {
+    fn flags(&self, name: &[u8], kind: RecordKind) -> Flags {
         let content = &self.message.content;
         let mut flags = Flags::default();
         let mut add = |when: bool, flag: Flags| {
@@ -193,7 +199,7 @@ impl<'a> Fields<'a> {
                 flags = flags.with(flag);
             }
         };
-        let boundary = name == "system" && matches!(self.subtype, Field::Str(s) if s.is("compact_boundary"));
+        let boundary = name == b"system" && matches!(self.subtype, Field::Str(s) if s.is("compact_boundary"));
         let passive = match kind {
             RecordKind::System => !boundary,
             RecordKind::Assistant => self.message.is_filler(),
@@ -203,8 +209,8 @@ impl<'a> Fields<'a> {
         add(self.sidechain || passive, Flags::NEUTRAL);
         add(self.sidechain, Flags::SIDECHAIN);
         add(boundary, Flags::COMPRESSION);
-        add(name == "progress", Flags::PROGRESS);
-        add(name == "attachment", Flags::ATTACHMENT);
+        add(name == b"progress", Flags::PROGRESS);
+        add(name == b"attachment", Flags::ATTACHMENT);
         add(kind == RecordKind::Assistant && !content.calls.is_empty(), Flags::CALL);
         add(kind == RecordKind::ToolResult, Flags::RESPONSE);
         if kind == RecordKind::User {

@@ -29,7 +29,7 @@ impl<'a> Kept<'a> {
             return value.skip().map(|_| None);
         }
         let (mut list, mut segment) = (None, None);
-        value.members(&mut |key, value| {
+        value.members(|key, value| {
             match key.text().as_ref() {
                 "preservedMessages" => list = Self::object(value, &Self::list)?,
                 "preservedSegment" => segment = Self::object(value, &Self::segment)?,
@@ -52,12 +52,12 @@ impl<'a> Kept<'a> {
 
     fn list(value: &mut Cursor<'a>) -> Result<Self> {
         let (mut anchor, mut uuids) = (Field::Absent, None);
-        value.members(&mut |key, value| {
+        value.members(|key, value| {
             match key.text().as_ref() {
                 "anchorUuid" => anchor = value.field()?,
                 "uuids" if value.peek() == Some(b'[') => {
                     let mut all = Vec::new();
-                    value.elements(&mut |element| element.field().map(|field| all.push(field)))?;
+                    value.elements(|element| element.field().map(|field| all.push(field)))?;
                     uuids = Some(all);
                 }
                 "uuids" => {
@@ -73,7 +73,7 @@ impl<'a> Kept<'a> {
 
     fn segment(value: &mut Cursor<'a>) -> Result<Self> {
         let (mut anchor, mut head, mut tail) = (Field::Absent, Field::Absent, Field::Absent);
-        value.members(&mut |key, value| {
+        value.members(|key, value| {
             let field = match key.text().as_ref() {
                 "anchorUuid" => &mut anchor,
                 "headUuid" => &mut head,

@@ -13,6 +13,7 @@ use crate::{
     dialect::jsonl::{
         cut::BOM,
         json::{Cursor, Field, JsonError},
+        marked::Marked,
         read::{self, Limits, Marks, Outcome, Rules, skipped, span},
         redact::Known,
     },
@@ -56,6 +57,10 @@ pub(super) struct Line<'a> {
 }
 
 /// The first JSON value of a line.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every one is a record, and a box for each takes longer"
+)]
 enum First<'a> {
     Object(Object<'a>),
     Null,
@@ -79,7 +84,7 @@ fn first<'a>(cursor: &mut Cursor<'a>, byte: u8) -> Result<First<'a>, JsonError> 
 
 /// What the redacted form of a line keeps: the object that counts, unless it is a fragment that the client passes over.
 pub(super) fn known(line: &[u8], begins_file: bool) -> Vec<Known> {
-    let Line { from, end, first, more } = Lines::parse(line, u64::from(!begins_file), ());
+    let Line { from, end, first, more } = Lines::parse(line.into(), u64::from(!begins_file), ());
     let counts = match first {
         Some(First::Object(Object::Skipped(_))) => !more,
         Some(First::Object(_)) => true,
@@ -95,9 +100,9 @@ impl Rules for Lines {
 
     fn survey(_: &[u8]) {}
 
-    fn parse(line: &[u8], offset: u64, (): ()) -> Line<'_> {
-        let start = if offset == 0 && line.starts_with(BOM) { BOM.len() } else { 0 };
-        let mut cursor = Cursor::new(&line[start..]);
+    fn parse(line: Marked<'_>, offset: u64, (): ()) -> Line<'_> {
+        let start = if offset == 0 && line.bytes().starts_with(BOM) { BOM.len() } else { 0 };
+        let mut cursor = Cursor::new(line.slice(start..line.bytes().len()));
         let Some(byte) = cursor.peek() else { return Line::blank() };
         let from = start + cursor.at();
         let first = first(&mut cursor, byte)
@@ -173,13 +178,13 @@ impl Lines {
         let id = head.uuid.intern(&mut t.ids);
         let parent = head.parent.map(|p| p.intern_near(&mut t.ids, before));
         let rounds = &mut self.rounds;
-        rounds.message.push(head.message.as_ref().map(|m| rounds.names.intern(m)));
+        rounds.message.push(head.message.map(|m| m.intern(&mut rounds.names)));
         rounds.push_time(head.time);
         if head.kind == RecordKind::Assistant {
-            rounds.calls.extend(head.content.calls.iter().map(|c| (ix, rounds.names.intern(c))));
+            rounds.calls.extend(head.calls.iter().map(|c| (ix, c.intern(&mut rounds.names))));
         }
         if head.kind == RecordKind::ToolResult {
-            rounds.answers.extend(head.content.answers.iter().map(|c| (ix, rounds.names.intern(c))));
+            rounds.answers.extend(head.answers.iter().map(|c| (ix, c.intern(&mut rounds.names))));
             if let Field::Str(source) = head.source {
                 rounds.sources.push((ix, source.intern(&mut t.ids)));
             }

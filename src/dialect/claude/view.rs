@@ -10,7 +10,7 @@ use crate::dialect::{
 pub(super) fn view(bytes: &[u8]) -> View {
     let mut view = View::default();
     let (mut kind, mut subtype, mut attachment, mut content, mut level) = (None, None, None, None, None);
-    let read = Cursor::new(bytes).members(&mut |key, value| {
+    let read = Cursor::new(bytes).members(|key, value| {
         let text = |value: &mut Cursor<'_>| Ok(value.field()?.text().map(|t| t.into_owned()));
         match key.text().as_ref() {
             "timestamp" => view.timestamp = text(value)?,
@@ -46,7 +46,7 @@ pub(super) fn view(bytes: &[u8]) -> View {
 /// The subagent whose conversation a record says it is the result of.
 pub fn agent_of_result(bytes: &[u8]) -> Option<String> {
     let mut agent = None;
-    let read = Cursor::new(bytes).members(&mut |key, value| {
+    let read = Cursor::new(bytes).members(|key, value| {
         if key.is("toolUseResult") {
             agent = member_of(value, "agentId")?.text().map(|id| id.into_owned());
             return Ok(());
@@ -60,7 +60,7 @@ fn message(value: &mut Cursor<'_>, parts: &mut Vec<Part>) -> Result {
     if value.peek() != Some(b'{') {
         return value.skip().map(drop);
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         if !key.is("content") {
             return value.skip().map(drop);
         }
@@ -73,7 +73,7 @@ fn message(value: &mut Cursor<'_>, parts: &mut Vec<Part>) -> Result {
 /// One text, or blocks.
 fn content(value: &mut Cursor<'_>, parts: &mut Vec<Part>) -> Result {
     match value.peek() {
-        Some(b'[') => value.elements(&mut |value| block(value, parts)),
+        Some(b'[') => value.elements(|value| block(value, parts)),
         _ => {
             parts.extend(value.field()?.text().map(|t| Part::Text(t.into_owned())));
             Ok(())
@@ -88,7 +88,7 @@ fn block(value: &mut Cursor<'_>, parts: &mut Vec<Part>) -> Result {
     let (mut kind, mut text, mut thinking, mut name) =
         (Field::Absent, Field::Absent, Field::Absent, Field::Absent);
     let (mut input, mut inner): (&[u8], &[u8]) = (b"", b"null");
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         let field = match key.text().as_ref() {
             "type" => &mut kind,
             "text" => &mut text,
@@ -128,7 +128,7 @@ fn result(inner: &[u8], parts: &mut Vec<Part>) -> Result {
     let (mut texts, mut others) = (Vec::new(), Vec::new());
     let mut cursor = Cursor::new(inner);
     match cursor.peek() {
-        Some(b'[') => cursor.elements(&mut |value| {
+        Some(b'[') => cursor.elements(|value| {
             let raw = value.skip()?;
             let kind = member_of(&mut Cursor::new(raw), "type")?;
             match kind.text().as_deref() {

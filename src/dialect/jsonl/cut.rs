@@ -130,7 +130,7 @@ impl Cutter<'_> {
             return Ok(false);
         }
         let mut names = [Field::Absent; BELONGS.len()];
-        let read = cursor.members(&mut |key, value| {
+        let read = cursor.members(|key, value| {
             match BELONGS.iter().position(|name| key.is(name)) {
                 Some(at) => names[at] = value.field()?,
                 None => drop(value.skip()?),

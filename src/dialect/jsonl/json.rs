@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 
-use super::{scan, strings};
+use super::{marked::Marked, scan};
 use crate::transcript::{IdIx, IdTable};
 
 /// Why a text is not JSON.
@@ -35,17 +35,22 @@ pub(in crate::dialect) enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The text of a string.
-    pub fn text(self) -> Option<Cow<'a, str>> {
+    /// The string that it is.
+    pub fn string(self) -> Option<RawStr<'a>> {
         match self {
-            Field::Str(s) => Some(s.text()),
+            Field::Str(s) => Some(s),
             _ => None,
         }
+    }
+
+    /// The text of a string.
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        self.string().map(RawStr::text)
     }
 }
 
 /// What stands between the quotes of a valid string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::dialect) struct RawStr<'a> {
     raw: &'a [u8],
     /// Whether there is no escape in it.
@@ -174,20 +179,25 @@ fn unit(s: &[u8]) -> Option<u32> {
 
 /// A place in a JSON text.
 pub(in crate::dialect) struct Cursor<'a> {
-    bytes: &'a [u8],
+    text: Marked<'a>,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Cursor { bytes, at: 0 }
+    pub fn new(text: impl Into<Marked<'a>>) -> Self {
+        Cursor { text: text.into(), at: 0 }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &'a [u8] {
+        self.text.bytes()
     }
 
     /// The first byte of what comes next, white space aside.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
-        self.at = scan::blank_end(self.bytes, self.at);
-        self.bytes.get(self.at).copied()
+        self.at = scan::blank_end(self.bytes(), self.at);
+        self.bytes().get(self.at).copied()
     }
 
     /// How many bytes have been stepped over.
@@ -197,17 +207,17 @@ impl<'a> Cursor<'a> {
 
     /// Steps over one value and returns its bytes.
     pub fn skip(&mut self) -> Result<&'a [u8]> {
-        let from = scan::blank_end(self.bytes, self.at);
-        if let Some(end) = scan::value_end(self.bytes, from) {
+        let from = scan::blank_end(self.bytes(), self.at);
+        if let Some(end) = scan::value_end(self.text, from) {
             self.at = end;
-            return Ok(&self.bytes[from..end]);
+            return Ok(&self.bytes()[from..end]);
         }
         self.skip_by_serde()
     }
 
     #[cold]
     fn skip_by_serde(&mut self) -> Result<&'a [u8]> {
-        let rest = &self.bytes[self.at..];
+        let rest = &self.bytes()[self.at..];
         let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
         match values.next() {
             Some(Ok(_)) => {
@@ -222,14 +232,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// Steps over one value and says what it is.
+    #[inline]
     pub fn field(&mut self) -> Result<Field<'a>> {
         if self.peek() == Some(b'"')
-            && let Some(found) = strings::string_end(self.bytes, self.at + 1)
+            && let Some(found) = self.text.string_end(self.at + 1)
         {
-            let raw = &self.bytes[self.at + 1..found.end - 1];
+            let raw = &self.bytes()[self.at + 1..found.end - 1];
             self.at = found.end;
             return Ok(Field::Str(RawStr { raw, plain: found.plain }));
         }
+        self.other_field()
+    }
+
+    fn other_field(&mut self) -> Result<Field<'a>> {
         let value = self.skip()?;
         Ok(match value {
             [b'"', inner @ .., b'"'] => Field::Str(RawStr::new(inner)),
@@ -239,7 +254,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads an object; `member` is given each key and must step over its value.
-    pub fn members(&mut self, member: &mut dyn FnMut(RawStr<'a>, &mut Cursor<'a>) -> Result) -> Result {
+    #[inline]
+    pub fn members(&mut self, mut member: impl FnMut(RawStr<'a>, &mut Cursor<'a>) -> Result) -> Result {
         self.expect(b'{')?;
         if self.take(b'}') {
             return Ok(());
@@ -258,7 +274,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads an array; `element` must step over each value.
-    pub fn elements(&mut self, element: &mut dyn FnMut(&mut Cursor<'a>) -> Result) -> Result {
+    #[inline]
+    pub fn elements(&mut self, mut element: impl FnMut(&mut Cursor<'a>) -> Result) -> Result {
         self.expect(b'[')?;
         if self.take(b']') {
             return Ok(());
@@ -340,7 +357,7 @@ pub(in crate::dialect) fn member_of<'a>(value: &mut Cursor<'a>, name: &str) -> R
         value.skip()?;
         return Ok(found);
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         if key.is(name) {
             found = value.field()?;
         } else {

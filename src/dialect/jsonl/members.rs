@@ -17,7 +17,7 @@ pub(in crate::dialect) struct Member<'a> {
 pub(in crate::dialect) fn members(json: &[u8]) -> Option<Vec<Member<'_>>> {
     let mut found = Vec::new();
     Cursor::new(json)
-        .members(&mut |key, value| {
+        .members(|key, value| {
             found.push(Member { key: key.text(), value: range(value)? });
             Ok(())
         })
@@ -28,11 +28,12 @@ pub(in crate::dialect) fn members(json: &[u8]) -> Option<Vec<Member<'_>>> {
 /// The elements of the array that `json` begins with. None if it is no array.
 pub(in crate::dialect) fn elements(json: &[u8]) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
-    let element = &mut |value: &mut Cursor<'_>| {
-        found.push(range(value)?);
-        Ok(())
-    };
-    Cursor::new(json).elements(element).ok()?;
+    Cursor::new(json)
+        .elements(|value| {
+            found.push(range(value)?);
+            Ok(())
+        })
+        .ok()?;
     Some(found)
 }
 

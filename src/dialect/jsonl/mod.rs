@@ -2,9 +2,11 @@
 //! replaced in place. Which objects of a line count, and what a record is, each dialect says itself.
 
 pub(super) mod backups;
+mod blocks;
 pub(super) mod cut;
 pub(super) mod json;
 pub(super) mod lines;
+pub(super) mod marked;
 pub(super) mod members;
 pub(super) mod read;
 pub(super) mod redact;

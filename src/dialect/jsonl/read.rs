@@ -12,6 +12,7 @@ use std::io;
 use super::{
     json::{Field, RawStr},
     lines,
+    marked::{Marked, StringMarks},
     region::{self, Region},
     version::Version,
 };
@@ -53,7 +54,7 @@ pub(in crate::dialect) trait Rules: Send {
 
     /// Looks at one line (without its line feed) of those that `survey` was made of, which begins at `offset` of the
     /// file.
-    fn parse(line: &[u8], offset: u64, survey: Self::Survey) -> Self::Line<'_>;
+    fn parse(line: Marked<'_>, offset: u64, survey: Self::Survey) -> Self::Line<'_>;
 
     /// Adds the records of line number `t.lines`, which begins at `offset`. Lines come in the order of the file.
     fn apply(&mut self, t: &mut Transcript, line: Self::Line<'_>, offset: u64) -> Outcome;
@@ -87,15 +88,15 @@ pub(in crate::dialect) fn read<R: Rules>(
         chunks,
         limits.workers,
         &mut reader,
-        &Vec::new,
-        &|stage: Stage<'_, Reader<'_, R>>, buf| {
+        &|| (Vec::new(), StringMarks::default()),
+        &|stage: Stage<'_, Reader<'_, R>>, (buf, marks)| {
             let region = region::load(source, stage.step(), chunk, limits.line, buf);
             let region = match region {
                 Ok(region) => region,
                 // An earlier chunk may have failed as well: the first one tells.
                 Err(e) => return stage.turn(|_| Err(e)),
             };
-            let lines = Lines::<R>::parse(&region, limits.line);
+            let lines = Lines::<R>::parse(&region, marks, limits.line);
             stage.turn(|reader| {
                 let kept = reader.region(&region, lines);
                 // A region may lie behind the snapshot: what an unfinished line goes on in. Nothing was passed up to there.
@@ -118,13 +119,15 @@ struct Lines<'a, R: Rules> {
 }
 
 impl<'a, R: Rules> Lines<'a, R> {
-    fn parse(region: &Region<'a>, longest: usize) -> Self {
+    fn parse(region: &Region<'a>, marks: &'a mut StringMarks, longest: usize) -> Self {
         let survey = R::survey(region.bytes);
-        let mut whole = Vec::new();
+        let marks = marks.of(region.bytes);
+        let text = marks.text(region.bytes);
+        let mut whole = Vec::with_capacity(marks.line_feeds().len());
         let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', region.bytes) {
+        for &end in marks.line_feeds() {
             let offset = region.offset + start as u64;
-            let line = (end - start <= longest).then(|| R::parse(&region.bytes[start..end], offset, survey));
+            let line = (end - start <= longest).then(|| R::parse(text.slice(start..end), offset, survey));
             whole.push((end + 1 - start, line));
             start = end + 1;
         }
@@ -197,7 +200,8 @@ impl<R: Rules> Reader<'_, R> {
         self.t.lines += 1;
         // Node's decoder drops a character that the end of the file cuts off.
         let whole = without_cut_character(line);
-        let mut outcome = self.rules.apply(&mut self.t, R::parse(whole, offset, R::survey(whole)), offset);
+        let mut outcome =
+            self.rules.apply(&mut self.t, R::parse(whole.into(), offset, R::survey(whole)), offset);
         let rest = &line[outcome.objects_end..];
         let torn = if lines::trim(rest).1.is_empty() { 0 } else { rest.len() };
         let kept = line.len() - torn;

@@ -4,7 +4,7 @@
 //! that is found valid here is stepped over here, everything else (also what is merely nested too deep) is `None`, and
 //! [`super::json::Cursor::skip`] asks `serde_json`. A test holds the two to one answer.
 
-use super::strings::string_end;
+use super::marked::Marked;
 
 /// The deepest nesting that is followed: one bit of a word a level.
 const DEEPEST: u32 = 64;
@@ -12,13 +12,14 @@ const DEEPEST: u32 = 64;
 /// The offset behind the value that begins at `at`, white space aside, if it is valid and ends before `bytes` do or
 /// with them.
 #[inline]
-pub(super) fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+pub(super) fn value_end(text: Marked<'_>, mut at: usize) -> Option<usize> {
+    let bytes = text.bytes();
     // The lowest bit is set if the innermost container is an object.
     let (mut nest, mut depth) = (0u64, 0u32);
     loop {
         at = blank_end(bytes, at);
         match *bytes.get(at)? {
-            b'"' => at = string_end(bytes, at + 1)?.end,
+            b'"' => at = text.string_end(at + 1)?.end,
             open @ (b'{' | b'[') => {
                 at = blank_end(bytes, at + 1);
                 let close = if open == b'{' { b'}' } else { b']' };
@@ -29,7 +30,7 @@ pub(super) fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
                     depth += 1;
                     nest = nest << 1 | u64::from(open == b'{');
                     if open == b'{' {
-                        at = key_end(bytes, at)?;
+                        at = key_end(text, at)?;
                     }
                     continue;
                 }
@@ -49,7 +50,7 @@ pub(super) fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
             let object = nest & 1 == 1;
             match (*bytes.get(at)?, object) {
                 (b',', true) => {
-                    at = key_end(bytes, blank_end(bytes, at + 1))?;
+                    at = key_end(text, blank_end(bytes, at + 1))?;
                     break;
                 }
                 (b',', false) => {
@@ -78,11 +79,12 @@ pub(super) fn blank_end(bytes: &[u8], mut at: usize) -> usize {
 
 /// The offset behind the colon of the key whose quote stands at `at`.
 #[inline]
-fn key_end(bytes: &[u8], at: usize) -> Option<usize> {
+fn key_end(text: Marked<'_>, at: usize) -> Option<usize> {
+    let bytes = text.bytes();
     if *bytes.get(at)? != b'"' {
         return None;
     }
-    let at = blank_end(bytes, string_end(bytes, at + 1)?.end);
+    let at = blank_end(bytes, text.string_end(at + 1)?.end);
     (*bytes.get(at)? == b':').then_some(at + 1)
 }
 
@@ -139,6 +141,7 @@ mod tests {
     use serde::de::IgnoredAny;
 
     use super::*;
+    use crate::dialect::jsonl::marked::StringMarks;
 
     /// What `serde_json` says of the value at the start.
     fn by_serde(bytes: &[u8]) -> Option<usize> {
@@ -148,7 +151,10 @@ mod tests {
     }
 
     fn same(bytes: &[u8]) {
-        assert_eq!(value_end(bytes, 0), by_serde(bytes), "of {:?}", String::from_utf8_lossy(bytes));
+        let (found, told) = (by_serde(bytes), String::from_utf8_lossy(bytes));
+        assert_eq!(value_end(bytes.into(), 0), found, "of {told:?}");
+        let mut marks = StringMarks::default();
+        assert_eq!(value_end(marks.of(bytes).text(bytes), 0), found, "of {told:?}, marked");
     }
 
     #[test]
@@ -235,7 +241,10 @@ mod tests {
     fn what_is_nested_too_deep_is_left_to_serde_json() {
         let nested = |n: usize| format!("{}1{}", "[".repeat(n), "]".repeat(n));
         same(nested(64).as_bytes());
-        assert_eq!((value_end(nested(65).as_bytes(), 0), by_serde(nested(65).as_bytes())), (None, Some(131)));
+        assert_eq!(
+            (value_end(nested(65).as_bytes().into(), 0), by_serde(nested(65).as_bytes())),
+            (None, Some(131))
+        );
     }
 
     fn json() -> impl Strategy<Value = String> {
@@ -266,7 +275,7 @@ mod tests {
         #[test]
         fn valid_and_mutated_texts(text in json(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
             let mut bytes = text.into_bytes();
-            prop_assert_eq!(value_end(&bytes, 0), Some(bytes.len()));
+            prop_assert_eq!(value_end(bytes[..].into(), 0), Some(bytes.len()));
             let at = at.index(bytes.len());
             if cut { bytes.truncate(at) } else { bytes[at] = byte }
             same(&bytes);

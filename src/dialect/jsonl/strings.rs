@@ -7,16 +7,16 @@
 
 use wide::u8x16;
 
+use super::blocks::{BLOCK, Block, is, is_control};
+
 /// The end of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StringEnd {
+pub(in crate::dialect) struct StringEnd {
     /// The offset behind its closing quote.
     pub end: usize,
     /// Whether it holds no escape.
     pub plain: bool,
 }
-
-const BLOCK: usize = 64;
 
 /// The end of the string whose content begins at `at`, if it is valid and ends before `bytes` do or with them.
 #[inline]
@@ -39,7 +39,7 @@ fn by_blocks(bytes: &[u8], mut at: usize) -> Option<StringEnd> {
     // Whether the block before ended within an escape. The next block must not wait for where this one ends.
     let mut open = false;
     while let Some(block) = bytes.get(at..)?.first_chunk::<BLOCK>() {
-        let special = Special::of(block);
+        let special = Block::of(block);
         if special.backslash == 0 && !open {
             if special.control & before(special.quote) != 0 {
                 return None;
@@ -56,7 +56,7 @@ fn by_blocks(bytes: &[u8], mut at: usize) -> Option<StringEnd> {
         if special.control & before(end) != 0 {
             return None;
         }
-        let simple = special.quote | special.backslash | common_letters(block);
+        let simple = special.quote | special.backslash | special.letter;
         let other = escaped & before(end) & !simple;
         if other != 0 {
             at = escape_end(bytes, at + other.trailing_zeros() as usize)?;
@@ -88,7 +88,7 @@ fn by_bytes(bytes: &[u8], mut at: usize, mut plain: bool) -> Option<StringEnd> {
 }
 
 /// The offset behind an escape whose backslash stands before `at`, if it is one.
-fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
+pub(super) fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
     match *bytes.get(at)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 1),
         b'u' if bytes.get(at + 1..at + 5)?.iter().all(u8::is_ascii_hexdigit) => Some(at + 5),
@@ -96,34 +96,10 @@ fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Which bytes of a block must be looked at.
-struct Special {
-    quote: u64,
-    backslash: u64,
-    control: u64,
-}
-
-impl Special {
-    #[inline]
-    fn of(block: &[u8; BLOCK]) -> Special {
-        Special {
-            quote: bits(block, |b| is(b, b'"')),
-            backslash: bits(block, |b| is(b, b'\\')),
-            control: bits(block, is_control),
-        }
-    }
-}
-
-/// The letters of nearly all escapes that are no quote and no backslash.
-#[inline]
-fn common_letters(block: &[u8; BLOCK]) -> u64 {
-    bits(block, |b| is(b, b'n') | is(b, b't'))
-}
-
 /// The bytes that a backslash escapes, and whether the last one is a backslash that escapes what follows. `open`: the
 /// first byte is escaped by what stands before it.
-#[inline]
-fn escaped(backslash: u64, open: bool) -> (u64, bool) {
+#[inline(always)]
+pub(super) fn escaped(backslash: u64, open: bool) -> (u64, bool) {
     const EVEN: u64 = 0x5555_5555_5555_5555;
     let open = u64::from(open);
     let backslash = backslash & !open;
@@ -135,8 +111,8 @@ fn escaped(backslash: u64, open: bool) -> (u64, bool) {
 }
 
 /// The bits below the lowest one; all if there is none.
-#[inline]
-fn before(bits: u64) -> u64 {
+#[inline(always)]
+pub(super) fn before(bits: u64) -> u64 {
     (bits & bits.wrapping_neg()).wrapping_sub(1)
 }
 
@@ -144,22 +120,6 @@ fn before(bits: u64) -> u64 {
 #[inline]
 fn behind(at: usize, bits: u64) -> usize {
     at + bits.trailing_zeros() as usize + 1
-}
-
-#[inline]
-fn bits(block: &[u8; BLOCK], of: impl Fn(u8x16) -> u32) -> u64 {
-    let (quarters, _) = block.as_chunks();
-    quarters.iter().rev().fold(0, |bits, quarter| bits << 16 | u64::from(of(u8x16::new(*quarter))))
-}
-
-#[inline]
-fn is(block: u8x16, byte: u8) -> u32 {
-    block.simd_eq(u8x16::splat(byte)).to_bitmask()
-}
-
-#[inline]
-fn is_control(block: u8x16) -> u32 {
-    block.simd_eq(block.min(u8x16::splat(0x1f))).to_bitmask()
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
 pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let mut read = Read { most, whole: true, ..Read::default() };
     let mut cursor = Cursor::new(bytes);
-    match cursor.members(&mut |key, value| read.member(key.text().as_ref(), value)) {
+    match cursor.members(|key, value| read.member(key.text().as_ref(), value)) {
         Ok(()) => read.finish(),
         Err(_) => (Decoded::default(), true),
     }
@@ -95,7 +95,7 @@ struct Part<'a> {
 impl<'a> Part<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self> {
         let mut part = Part::default();
-        cursor.members(&mut |key, value| {
+        cursor.members(|key, value| {
             match key.text().as_ref() {
                 "text" => part.text = value.field()?,
                 // Only `true` itself hides a part; `1` or `"true"` do not.

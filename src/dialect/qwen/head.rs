@@ -1,7 +1,10 @@
 //! One JSON object to the few things that topology needs, by the client's own rule of what is a record.
 
 use crate::{
-    dialect::jsonl::json::{Cursor, Field, RawStr, Result},
+    dialect::jsonl::{
+        json::{Cursor, Field, RawStr, Result},
+        marked::Marked,
+    },
     record::RecordKind,
     transcript::Flags,
 };
@@ -25,10 +28,10 @@ pub(super) struct Head<'a> {
 }
 
 /// Reads a text that must be one JSON object.
-pub(super) fn object(bytes: &[u8]) -> Result<Object<'_>> {
+pub(super) fn object(text: Marked<'_>) -> Result<Object<'_>> {
     let mut f = Fields::default();
-    let mut cursor = Cursor::new(bytes);
-    cursor.members(&mut |key, value| f.member(key, value))?;
+    let mut cursor = Cursor::new(text);
+    cursor.members(|key, value| f.member(key, value))?;
     cursor.end()?;
     Ok(Object { cwd: f.cwd, record: f.head() })
 }
@@ -147,7 +150,7 @@ pub(super) fn anchor(value: &mut Cursor<'_>) -> Result<bool> {
     if value.peek() != Some(b'{') {
         return value.skip().map(|_| false);
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         if !key.is("offshoot") {
             return value.skip().map(drop);
         }
@@ -178,7 +181,7 @@ fn message(value: &mut Cursor<'_>) -> Result<Flags> {
 
 fn part(value: &mut Cursor<'_>) -> Result<Flags> {
     let (mut call, mut response) = (false, false);
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         let object = value.peek() == Some(b'{');
         match key.name().as_ref() {
             b"functionCall" => call = object,
@@ -206,7 +209,7 @@ pub(super) fn each_part<'a>(
     if value.peek() != Some(b'{') {
         return value.skip().map(drop);
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         if !key.is("parts") {
             return value.skip().map(drop);
         }
@@ -214,7 +217,7 @@ pub(super) fn each_part<'a>(
         if value.peek() != Some(b'[') {
             return value.skip().map(drop);
         }
-        value.elements(&mut |element| match element.peek() {
+        value.elements(|element| match element.peek() {
             Some(b'{') => part(Some(element)),
             _ => element.skip().map(drop),
         })

@@ -10,6 +10,7 @@ use super::{
 use crate::dialect::jsonl::{
     json::{self, JsonError},
     lines,
+    marked::Marked,
     redact::Known,
 };
 
@@ -25,20 +26,21 @@ pub(super) enum Found<'a> {
 
 /// Reads one line without its line feed, and says whether a carriage return within it ends a line for the client.
 /// `returns`: whether it may hold one.
-pub(super) fn read<'a>(line: &'a [u8], returns: bool, found: &mut dyn FnMut(Found<'a>)) -> bool {
+pub(super) fn read<'a>(line: Marked<'a>, returns: bool, found: &mut dyn FnMut(Found<'a>)) -> bool {
     if !returns {
-        let (blank, text) = lines::trim(line);
+        let (blank, text) = lines::trim(line.bytes());
         if !text.is_empty() {
-            read_piece(text, blank, found);
+            read_piece(line.slice(blank..blank + text.len()), blank, found);
         }
         return false;
     }
     let mut texts = 0;
-    for (offset, piece) in lines::pieces(line) {
+    for (offset, piece) in lines::pieces(line.bytes()) {
         let (blank, text) = lines::trim(piece);
         if !text.is_empty() {
             texts += 1;
-            read_piece(text, offset + blank, found);
+            let from = offset + blank;
+            read_piece(line.slice(from..from + text.len()), from, found);
         }
     }
     texts > 1
@@ -48,7 +50,7 @@ pub(super) fn read<'a>(line: &'a [u8], returns: bool, found: &mut dyn FnMut(Foun
 pub(super) fn known(line: &[u8], _: bool) -> Vec<Known> {
     let (blank, text) = lines::trim(line);
     let mut known = Vec::new();
-    read(line, false, &mut |found| {
+    read(line.into(), false, &mut |found| {
         if let Found::Object(range, object) = found {
             let alone = range == (blank..blank + text.len());
             known.extend((alone || object.record.is_ok()).then_some(Known { range, alone }));
@@ -57,10 +59,11 @@ pub(super) fn known(line: &[u8], _: bool) -> Vec<Known> {
     known
 }
 
-fn read_piece<'a>(text: &'a [u8], base: usize, found: &mut dyn FnMut(Found<'a>)) {
+fn read_piece<'a>(marked: Marked<'a>, base: usize, found: &mut dyn FnMut(Found<'a>)) {
+    let text = marked.bytes();
     let whole = base..base + text.len();
     if text[0] == b'{' {
-        match head::object(text) {
+        match head::object(marked) {
             Ok(object) => found(Found::Object(whole, object)),
             Err(e) => salvage_piece(text, base, &e, found),
         }
@@ -87,7 +90,7 @@ fn salvage_piece<'a>(text: &'a [u8], base: usize, e: &JsonError, found: &mut dyn
     salvage::scan(text, &mut |scanned| match scanned {
         Scanned::Closed(range) => {
             let at = base + range.start;
-            match head::object(&text[range.clone()]) {
+            match head::object(text[range.clone()].into()) {
                 Ok(object) => found(Found::Object(at..base + range.end, object)),
                 Err(e) => found(Found::Malformed(at, reason(&e, at))),
             }

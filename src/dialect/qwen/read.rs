@@ -11,6 +11,7 @@ use super::{
 use crate::{
     dialect::jsonl::{
         lines,
+        marked::Marked,
         read::{self, Limits, Marks, Outcome, Rules, skipped, span},
     },
     transcript::{LineDiagnostic, Record, Source, Span, Transcript},
@@ -57,10 +58,10 @@ impl Rules for Lines {
         Survey { returns: lines::holds_return(lines), separators: lines::holds_separator(lines) }
     }
 
-    fn parse(line: &[u8], _: u64, survey: Survey) -> Line<'_> {
+    fn parse(line: Marked<'_>, _: u64, survey: Survey) -> Line<'_> {
         let mut found = SmallVec::new();
         let broken = line::read(line, survey.returns, &mut |f| found.push(f));
-        Line { found, broken, separator: survey.separators && lines::holds_separator(line) }
+        Line { found, broken, separator: survey.separators && lines::holds_separator(line.bytes()) }
     }
 
     fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {

@@ -10,7 +10,7 @@ use crate::dialect::{
 /// Decodes one record. Bytes that are no JSON object give nothing.
 pub(super) fn view(bytes: &[u8]) -> View {
     let (mut view, mut title, mut kind, mut ours) = (View::default(), None, None, false);
-    let read = Cursor::new(bytes).members(&mut |key, value| {
+    let read = Cursor::new(bytes).members(|key, value| {
         let text = |value: &mut Cursor<'_>| Ok(value.field()?.text().map(|t| t.into_owned()));
         match key.text().as_ref() {
             "timestamp" => view.timestamp = text(value)?,
@@ -51,7 +51,7 @@ pub(super) fn view(bytes: &[u8]) -> View {
 /// Adds what one element of `message.parts` holds.
 fn part(cursor: &mut Cursor<'_>, parts: &mut Vec<Part>) -> Result {
     let (mut text, mut thought, mut found) = (Field::Absent, false, None);
-    cursor.members(&mut |key, value| {
+    cursor.members(|key, value| {
         match key.text().as_ref() {
             "text" => text = value.field()?,
             "thought" => thought = value.field()? == Field::Other(b"true"),
@@ -78,7 +78,7 @@ fn call(value: &mut Cursor<'_>) -> Result<Part> {
         value.skip()?;
         return Ok(Part::Call { name, input });
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         match key.text().as_ref() {
             "name" => name = value.field()?.text().unwrap_or_default().into_owned(),
             "args" => input = String::from_utf8_lossy(value.skip()?).into_owned(),
@@ -96,7 +96,7 @@ fn response(value: &mut Cursor<'_>) -> Result<Part> {
         value.skip()?;
         return Ok(Part::Result { name, text: String::new() });
     }
-    value.members(&mut |key, value| {
+    value.members(|key, value| {
         match key.text().as_ref() {
             "name" => name = value.field()?.text().unwrap_or_default().into_owned(),
             "response" => whole = value.skip()?,

@@ -12,7 +12,10 @@ use crate::{
     dialect::{
         Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Part, Resumed,
         Simulated, View,
-        jsonl::read::{self, Limits, Outcome, Rules},
+        jsonl::{
+            marked::Marked,
+            read::{self, Limits, Outcome, Rules},
+        },
     },
     record::{Agent, RecordId, RecordKind},
     refusal::{Code, Refusal},
@@ -233,7 +236,8 @@ impl Rules for Lines {
 
     fn survey(_: &[u8]) {}
 
-    fn parse(line: &[u8], _: u64, (): ()) -> (usize, Option<Line>) {
+    fn parse(line: Marked<'_>, _: u64, (): ()) -> (usize, Option<Line>) {
+        let line = line.bytes();
         (line.len(), serde_json::from_slice(line).ok())
     }
 
