@@ -6,7 +6,7 @@ use std::{
     num::NonZero,
     panic::resume_unwind,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -22,9 +22,10 @@ const STEPS_A_WORKER: u64 = 4;
 /// More threads than this wait for their turn more than they prepare.
 const MOST_WORKERS: usize = 8;
 
-/// How many threads can work at once here.
+/// How many threads can work at once here. The system is asked once: it looks into several files for its answer.
 pub fn workers() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get).min(MOST_WORKERS)
+    static WORKERS: OnceLock<usize> = OnceLock::new();
+    *WORKERS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get).min(MOST_WORKERS))
 }
 
 /// One step: prepared first, then brought to `state` when its turn has come.
@@ -47,7 +48,7 @@ pub fn run<S: Send, T>(
 ) -> io::Result<()> {
     let queue = Queue {
         taken: AtomicU64::new(0),
-        turn: Mutex::new(Turn { next: 0, stopped: false, error: None, state }),
+        turn: Mutex::new(Turn { next: 0, waiting: 0, stopped: false, error: None, state }),
         moved: Condvar::new(),
     };
     let work = || {
@@ -106,6 +107,8 @@ struct Queue<'a, S> {
 struct Turn<'a, S> {
     /// The step that may change the state now.
     next: u64,
+    /// How many threads wait for their turn: to wake none costs a call of the system all the same.
+    waiting: usize,
     stopped: bool,
     error: Option<io::Error>,
     state: &'a mut S,
@@ -121,7 +124,9 @@ impl<S> Stage<'_, S> {
     pub fn turn(self, apply: impl FnOnce(&mut S) -> io::Result<()>) -> Turned {
         let mut turn = self.queue.lock();
         while turn.next < self.step && !turn.stopped {
+            turn.waiting += 1;
             turn = self.queue.moved.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            turn.waiting -= 1;
         }
         if !turn.stopped {
             if let Err(e) = apply(turn.state) {
@@ -130,8 +135,11 @@ impl<S> Stage<'_, S> {
                 self.queue.taken.store(u64::MAX / 2, Ordering::Relaxed);
             }
             turn.next += 1;
+            let waiting = turn.waiting > 0;
             drop(turn);
-            self.queue.moved.notify_all();
+            if waiting {
+                self.queue.moved.notify_all();
+            }
         }
         Turned(())
     }

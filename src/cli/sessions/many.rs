@@ -8,7 +8,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::cli::args::Global;
+use crate::{cli::args::Global, parallel};
 
 /// So many take no time that anybody notices.
 const FEW: usize = 20;
@@ -26,7 +26,7 @@ pub(super) fn each<T: Sync, R: Send>(global: &Global, items: &[T], work: impl Fn
             bar.inc(1);
         }
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    let threads = parallel::workers().min(items.len());
     let mut made: Vec<(usize, R)> = if threads < 2 {
         take()
     } else {
