@@ -50,8 +50,8 @@ pub(super) struct Step {
     pub reach: RecordIx,
     /// Whether a tool call is open here that was made since the prompt.
     pub open: bool,
-    /// What names the message, by the log.
-    pub message_id: Option<String>,
+    /// A record of the message, if it is one.
+    pub message: Option<RecordIx>,
 }
 
 /// A record of the client that says that a turn ended.
@@ -74,6 +74,8 @@ pub(super) struct Log<'a> {
     pub steps: Vec<Step>,
     /// In file order.
     pub closings: Vec<Closing>,
+    /// What names the message that a record is a part of, by the log.
+    pub message_id: &'a dyn Fn(RecordIx) -> io::Result<Option<String>>,
 }
 
 /// What is known of the turn of a prompt.
@@ -186,7 +188,10 @@ impl Log<'_> {
             end: self.line(last.leaf),
             boundary,
             status: stated.unwrap_or(Status::Completed),
-            message_id: last.message_id.clone().filter(|_| last.kind == Kind::Answer),
+            message_id: match last.message.filter(|_| last.kind == Kind::Answer) {
+                Some(record) => (self.message_id)(record)?,
+                None => None,
+            },
             available: if last.open { Err(Code::ActiveAuthority) } else { Ok(cut) },
         })
     }

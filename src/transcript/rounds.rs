@@ -1,12 +1,12 @@
 //! What a format adds that writes one message of the model as several records and keeps more than parents.
 
-use super::{IdIx, IdTable, KeptNote, RecordIx, Span};
+use super::{IdIx, KeptNote, RecordIx, Span};
 
 /// Facts of single records, beside what every format has. Whatever is listed by record is in file order.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    /// Ids of messages and of tool calls.
-    pub names: IdTable,
+    /// How many ids of messages and of tool calls there are. They have numbers of their own.
+    pub names: usize,
     /// Of each record the message that it is a part of, if it is an assistant's.
     pub message: Vec<Option<IdIx>>,
     times: Vec<i64>,

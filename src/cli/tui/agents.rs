@@ -46,18 +46,30 @@ pub fn find(opened: &Opened) -> io::Result<(Vec<Aside>, Vec<Option<RecordIx>>)> 
 
 /// The record whose call started each: as the client notes it beside the conversation, else as a result says.
 fn started_at(opened: &Opened, found: &[Subagent]) -> io::Result<Vec<Option<RecordIx>>> {
-    let Some(rounds) = &opened.snapshot.transcript.rounds else { return Ok(vec![None; found.len()]) };
-    let call = |agent: &Subagent| {
-        let id = rounds.names.find(agent.tool_use_id.as_deref()?)?;
-        rounds.calls.iter().find(|(_, call)| *call == id).map(|&(record, _)| record)
-    };
-    let mut below: Vec<Option<RecordIx>> = found.iter().map(call).collect();
+    let mut below = vec![None; found.len()];
+    let Some(rounds) = &opened.snapshot.transcript.rounds else { return Ok(below) };
+    let bytes = |record| opened.snapshot.bytes(opened.snapshot.transcript.record(record).span);
+    let ids = found.iter().enumerate().filter_map(|(at, agent)| Some((agent.tool_use_id.as_deref()?, at)));
+    let mut wanted: HashMap<&str, Vec<usize>> = HashMap::new();
+    ids.for_each(|(id, at)| wanted.entry(id).or_default().push(at));
+    for calls in rounds.calls.chunk_by(|a, b| a.0 == b.0) {
+        if wanted.is_empty() {
+            break;
+        }
+        let record = calls[0].0;
+        for call in opened.dialect.decode(&bytes(record)?).calls {
+            wanted
+                .remove(call.as_str())
+                .unwrap_or_default()
+                .into_iter()
+                .for_each(|at| below[at] = Some(record));
+        }
+    }
     // Results are decoded only where the calls do not tell.
     if below.iter().any(Option::is_none) {
         let mut results = HashMap::new();
         for &(record, _) in &rounds.answers {
-            let span = opened.snapshot.transcript.record(record).span;
-            if let Some(agent) = claude::agent_of_result(&opened.snapshot.bytes(span)?) {
+            if let Some(agent) = claude::agent_of_result(&bytes(record)?) {
                 results.entry(agent).or_insert(record);
             }
         }

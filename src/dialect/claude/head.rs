@@ -1,5 +1,6 @@
 //! One JSON object of the file to what the rules need of it.
 
+use jiff::fmt::temporal::DateTimeParser;
 use smallvec::SmallVec;
 
 use super::{content::Message, metadata::Kept};
@@ -179,7 +180,7 @@ impl<'a> Fields<'a> {
             session: self.session,
             version: self.version,
             cwd: self.cwd,
-            time: self.timestamp.text().and_then(|time| milliseconds(&time)),
+            time: self.timestamp.string().and_then(|time| milliseconds(&time.name())),
             kind,
             flags,
             message,
@@ -229,6 +230,7 @@ fn id(field: Field<'_>) -> Option<RawStr<'_>> {
     }
 }
 
-fn milliseconds(time: &str) -> Option<i64> {
-    time.parse::<jiff::Timestamp>().ok().map(|t| t.as_millisecond())
+fn milliseconds(time: &[u8]) -> Option<i64> {
+    static PARSER: DateTimeParser = DateTimeParser::new();
+    PARSER.parse_timestamp(time).ok().map(|t| t.as_millisecond())
 }

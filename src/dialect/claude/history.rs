@@ -127,14 +127,14 @@ pub(super) fn with_siblings(view: &View<'_>, walk: &Walk) -> Vec<IdIx> {
     walk.ids.iter().for_each(|id| on_chain[id.ix()] = true);
     let message = |id: IdIx| view.record(id).and_then(|r| view.rounds.message[r as usize]);
     // By message, and by call: the place on the chain behind which its parts are added.
-    let mut last: Vec<u32> = vec![NOWHERE; view.rounds.names.len()];
+    let mut last: Vec<u32> = vec![NOWHERE; view.rounds.names];
     for (at, &id) in (0..).zip(&walk.ids) {
         if let Some(message) = message(id) {
             last[message.ix()] = at;
         }
     }
     let somewhere = |at: u32| (at != NOWHERE).then_some(at);
-    let mut place_of_call: Vec<u32> = vec![NOWHERE; view.rounds.names.len()];
+    let mut place_of_call: Vec<u32> = vec![NOWHERE; view.rounds.names];
     for &(record, call) in &view.rounds.calls {
         if let Some(at) = view.message(record).and_then(|m| somewhere(last[m.ix()])) {
             place_of_call[call.ix()] = at;
@@ -214,7 +214,7 @@ fn add_trailing(view: &View<'_>, ids: &mut Vec<IdIx>) {
 
 /// Calls that no result in the history answers.
 fn unanswered<'v>(view: &'v View<'_>, ids: &[IdIx]) -> impl Fn(IdIx) -> (usize, usize) + use<'v> {
-    let mut answered = vec![false; view.rounds.names.len()];
+    let mut answered = vec![false; view.rounds.names];
     for record in ids.iter().filter_map(|&id| view.record(id)).filter(|&r| view.has(r, Flags::RESPONSE)) {
         of_record(&view.rounds.answers, record).iter().for_each(|(_, call)| answered[call.ix()] = true);
     }

@@ -26,6 +26,7 @@ mod fork;
 mod head;
 mod history;
 mod metadata;
+mod names;
 mod pairs;
 mod read;
 mod simulate;

@@ -7,6 +7,7 @@ use std::io;
 
 use super::{
     head::{self, Head, Object},
+    names::Names,
     units,
 };
 use crate::{
@@ -32,15 +33,20 @@ pub(super) fn read_with(source: &dyn Source, limits: Limits) -> io::Result<Trans
     let mut lines = Lines::default();
     let mut t = read::read(source, limits, &mut lines)?;
     t.last_wins = true;
-    t.client_version = lines.marks.highest();
-    t.units = Some(Box::new(units::units(&t, &lines.rounds)));
-    t.rounds = Some(Box::new(lines.rounds));
+    let Lines { marks, names, mut rounds } = lines;
+    t.client_version = marks.highest();
+    rounds.names = names.len();
+    // Each is a part of the memory that the next step needs too.
+    drop(names);
+    t.units = Some(Box::new(units::units(&t, &rounds)));
+    t.rounds = Some(Box::new(rounds));
     Ok(t)
 }
 
 #[derive(Default)]
 struct Lines {
     marks: Marks,
+    names: Names,
     rounds: Rounds,
 }
 
@@ -110,11 +116,11 @@ impl Rules for Lines {
         Line { from, end: start + cursor.at(), first: Some(first), more: cursor.peek().is_some() }
     }
 
-    fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {
+    fn apply(&mut self, t: &mut Transcript, line: &mut Line<'_>, offset: u64) -> Outcome {
         t.last_wins = true;
         let mut out = Outcome::default();
         let number = t.lines;
-        let Line { from, end, first, more } = line;
+        let &mut Line { from, end, ref mut first, more } = line;
         let object = match first {
             None => return out,
             Some(First::Object(object)) => object,
@@ -128,7 +134,10 @@ impl Rules for Lines {
                 return out;
             }
             Some(First::Malformed(reason)) => {
-                out.findings.push((from, LineDiagnostic::MalformedLine { line: number, reason }));
+                out.findings.push((
+                    from,
+                    LineDiagnostic::MalformedLine { line: number, reason: std::mem::take(reason) },
+                ));
                 return out;
             }
         };
@@ -138,9 +147,9 @@ impl Rules for Lines {
         match object {
             Object::Record(head) => {
                 out.records = 1;
-                self.record(t, &head, place);
+                self.record(t, head, place);
             }
-            Object::Pin { target, explicit } => {
+            &mut Object::Pin { target, explicit } => {
                 let target = target.intern(&mut t.ids);
                 let before = t.records.len() as RecordIx;
                 self.rounds.pins.push(Pin { target, explicit, before });
@@ -150,7 +159,7 @@ impl Rules for Lines {
                 let before = t.records.len() as RecordIx;
                 self.rounds.snapshots.push(FileSnapshot { message, before, span: place });
             }
-            Object::Title(rank) => self.rounds.titles[rank] = Some(place),
+            Object::Title(rank) => self.rounds.titles[*rank] = Some(place),
             Object::Aside => {}
             Object::Skipped(why) => out.findings.push((from, skipped(number, why))),
         }
@@ -177,14 +186,14 @@ impl Lines {
         let before = t.records.last().map(|record| record.id);
         let id = head.uuid.intern(&mut t.ids);
         let parent = head.parent.map(|p| p.intern_near(&mut t.ids, before));
-        let rounds = &mut self.rounds;
-        rounds.message.push(head.message.map(|m| m.intern(&mut rounds.names)));
+        let (rounds, names) = (&mut self.rounds, &mut self.names);
+        rounds.message.push(head.message.map(|m| names.intern(m)));
         rounds.push_time(head.time);
         if head.kind == RecordKind::Assistant {
-            rounds.calls.extend(head.calls.iter().map(|c| (ix, c.intern(&mut rounds.names))));
+            rounds.calls.extend(head.calls.iter().map(|c| (ix, names.intern(*c))));
         }
         if head.kind == RecordKind::ToolResult {
-            rounds.answers.extend(head.answers.iter().map(|c| (ix, c.intern(&mut rounds.names))));
+            rounds.answers.extend(head.answers.iter().map(|c| (ix, names.intern(*c))));
             if let Field::Str(source) = head.source {
                 rounds.sources.push((ix, source.intern(&mut t.ids)));
             }

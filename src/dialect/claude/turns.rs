@@ -17,7 +17,9 @@ use std::io;
 
 use memchr::memmem;
 
+use super::head::{self, Object};
 use crate::{
+    dialect::jsonl::json::Cursor,
     dialect::steps::{Closing, Kind, Log, Step, inside_round, line_end, nothing_above, top_down, unknown},
     record::{RecordKind, Turn},
     refusal::Refusal,
@@ -29,7 +31,16 @@ pub(super) fn turns(t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
     let Some(units) = &t.units else { return Ok(Turns::default()) };
     let steps = steps(t, units);
     let closings = closings(t, source, units, &steps)?;
-    Log { t, source, steps, closings }.turns()
+    let message_id = |record| Ok(message_id(&source.bytes(t.record(record).span)?));
+    Log { t, source, steps, closings, message_id: &message_id }.turns()
+}
+
+/// The message that a record is a part of, if it is an assistant's.
+fn message_id(record: &[u8]) -> Option<String> {
+    match head::object(&mut Cursor::new(record)).ok()? {
+        Object::Record(head) => head.message.map(|id| id.text().into_owned()),
+        _ => None,
+    }
 }
 
 /// Where a child ends that is forked at a record, or why it cannot be.
@@ -67,17 +78,13 @@ fn steps(t: &Transcript, units: &Units) -> Vec<Step> {
             (_, RecordKind::User) if !record.flags.has(Flags::SYNTHETIC) => Kind::Prompt,
             _ => Kind::Work,
         };
-        let message = assistant.and_then(|&r| {
-            let rounds = t.rounds.as_ref()?;
-            Some(rounds.names.text(rounds.message[r as usize]?))
-        });
         steps.push(Step {
             parent: units.parent[unit],
             kind,
             leaf,
             reach: records.iter().map(|&r| reach[r as usize].max(r)).max().unwrap_or_default(),
             open: units.turn[unit] == Turn::OpenToolCall,
-            message_id: message,
+            message: assistant.copied(),
         });
     }
     hand_down(units, &mut steps);

@@ -197,7 +197,7 @@ impl<'a> Grouping<'a> {
         // What each unit hangs below, as a record.
         let mut below: Vec<Option<IdIx>> = Vec::new();
         // By message and what its round hangs below.
-        let mut rounds: Pairs<UnitIx> = Pairs::new(self.rounds.names.len());
+        let mut rounds: Pairs<UnitIx> = Pairs::new(self.rounds.names);
         for (id, _) in self.ids() {
             if let Some(message) = self.message(id).filter(|_| self.is_significant(id)) {
                 let entry = self.entry(id, message);

@@ -70,6 +70,11 @@ impl<'a> RawStr<'a> {
         self.raw
     }
 
+    /// Whether it is spelled without escapes.
+    pub fn is_plain(self) -> bool {
+        self.plain
+    }
+
     /// The bytes of the text if it is spelled without escapes, else of the text. For comparison with known names.
     pub fn name(self) -> Cow<'a, [u8]> {
         if self.plain { Cow::Borrowed(self.raw) } else { Cow::Owned(self.text().into_owned().into_bytes()) }

@@ -57,7 +57,7 @@ pub(in crate::dialect) trait Rules: Send {
     fn parse(line: Marked<'_>, offset: u64, survey: Self::Survey) -> Self::Line<'_>;
 
     /// Adds the records of line number `t.lines`, which begins at `offset`. Lines come in the order of the file.
-    fn apply(&mut self, t: &mut Transcript, line: Self::Line<'_>, offset: u64) -> Outcome;
+    fn apply(&mut self, t: &mut Transcript, line: &mut Self::Line<'_>, offset: u64) -> Outcome;
 }
 
 /// What came of one line.
@@ -150,11 +150,11 @@ const FORESEEN: u64 = 16;
 
 impl<R: Rules> Reader<'_, R> {
     /// Adds the next lines of the file; returns how many of the region's bytes are part of the snapshot.
-    fn region(&mut self, region: &Region<'_>, lines: Lines<'_, R>) -> usize {
+    fn region(&mut self, region: &Region<'_>, mut lines: Lines<'_, R>) -> usize {
         let mut offset = region.offset;
-        for (len, line) in lines.whole {
-            self.line(line, offset);
-            offset += len as u64;
+        for (len, line) in &mut lines.whole {
+            self.line(line.as_mut(), offset);
+            offset += *len as u64;
         }
         if offset > region.offset {
             self.t.bytes = offset;
@@ -184,7 +184,7 @@ impl<R: Rules> Reader<'_, R> {
         }
     }
 
-    fn line(&mut self, line: Option<R::Line<'_>>, offset: u64) {
+    fn line(&mut self, line: Option<&mut R::Line<'_>>, offset: u64) {
         self.t.lines += 1;
         let Some(line) = line else {
             let reason = "the line is too long to be read".to_owned();
@@ -200,8 +200,8 @@ impl<R: Rules> Reader<'_, R> {
         self.t.lines += 1;
         // Node's decoder drops a character that the end of the file cuts off.
         let whole = without_cut_character(line);
-        let mut outcome =
-            self.rules.apply(&mut self.t, R::parse(whole.into(), offset, R::survey(whole)), offset);
+        let mut parsed = R::parse(whole.into(), offset, R::survey(whole));
+        let mut outcome = self.rules.apply(&mut self.t, &mut parsed, offset);
         let rest = &line[outcome.objects_end..];
         let torn = if lines::trim(rest).1.is_empty() { 0 } else { rest.len() };
         let kept = line.len() - torn;

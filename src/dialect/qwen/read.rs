@@ -64,14 +64,14 @@ impl Rules for Lines {
         Line { found, broken, separator: survey.separators && lines::holds_separator(line.bytes()) }
     }
 
-    fn apply(&mut self, t: &mut Transcript, line: Line<'_>, offset: u64) -> Outcome {
+    fn apply(&mut self, t: &mut Transcript, line: &mut Line<'_>, offset: u64) -> Outcome {
         let mut out = Outcome::default();
         let number = t.lines;
         if t.separator_line.is_none() && line.separator {
             t.separator_line = Some(number);
         }
         let mut malformed: Option<(usize, String)> = None;
-        for found in line.found {
+        for found in line.found.drain(..) {
             match found {
                 Found::Object(range, object) => {
                     out.objects_end = range.end;

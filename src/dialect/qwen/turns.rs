@@ -30,7 +30,9 @@ use crate::{
 };
 
 pub(super) fn turns(t: &Transcript, source: &dyn Source) -> io::Result<Turns> {
-    let log = Log { t, source, steps: Steps::new(t, source).all()?, closings: Vec::new() };
+    let message_id = |record| Ok(Some(t.ids.text(t.record(record).id)));
+    let steps = Steps::new(t, source).all()?;
+    let log = Log { t, source, steps, closings: Vec::new(), message_id: &message_id };
     let closings = closings(t, source, &log.steps)?;
     Log { closings, ..log }.turns()
 }
@@ -115,7 +117,7 @@ impl<'a> Steps<'a> {
                 leaf: record.unwrap_or_default(),
                 reach: self.records(id).max().unwrap_or_default(),
                 open: false,
-                message_id: Some(self.t.ids.text(id)),
+                message: record,
             });
         }
         // What a step reaches, all that hang below it reach too.

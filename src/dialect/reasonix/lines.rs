@@ -241,7 +241,8 @@ impl Rules for Lines {
         (line.len(), serde_json::from_slice(line).ok())
     }
 
-    fn apply(&mut self, t: &mut Transcript, (len, line): (usize, Option<Line>), offset: u64) -> Outcome {
+    fn apply(&mut self, t: &mut Transcript, line: &mut (usize, Option<Line>), offset: u64) -> Outcome {
+        let (len, line) = (line.0, line.1.take());
         let mut out = Outcome { objects_end: len, ..Outcome::default() };
         let number = t.lines;
         let Some(line) = line else {
