@@ -1,6 +1,6 @@
 //! Bytes in, ordered records and line diagnostics out. Pure: bytes come through [`Source`].
 //!
-//! Only what topology needs is kept of a record (28 bytes and its id); texts and times are decoded
+//! Only what topology needs is kept of a record (24 bytes and its id); texts and times are decoded
 //! later, by [`Span`], for what is reported.
 
 use std::{io, ops::Range};
@@ -16,6 +16,7 @@ use crate::{
 mod digest;
 mod ids;
 pub mod kept;
+mod number;
 mod pieces;
 pub mod rounds;
 pub mod units;
@@ -131,7 +132,7 @@ impl Source for Appended<'_> {
 
 /// Where a record's own bytes stand (one JSON object, without line end).
 ///
-/// Packed, so that a [`Record`] takes 28 bytes: there can be millions.
+/// Packed, so that a [`Record`] takes 24 bytes: there can be millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(Rust, packed(4))]
 pub struct Span {
@@ -208,8 +209,6 @@ pub struct Record {
     pub parent: Option<IdIx>,
     /// Where its bytes stand.
     pub span: Span,
-    /// The line it stands on, from 1 (glued records share one).
-    pub line: u32,
     /// Who it speaks for.
     pub kind: RecordKind,
     /// What the dialect says of it.
@@ -264,6 +263,8 @@ pub struct Transcript {
     pub ids: IdTable,
     /// In file order.
     pub records: Vec<Record>,
+    /// The records that do not stand on the line behind the one before, and the lines that they stand on.
+    breaks: Vec<(RecordIx, u32)>,
     /// In file order.
     pub diagnostics: Vec<LineDiagnostic>,
     /// Distinct session ids of the records, in order of appearance; at most the first eight.
@@ -331,9 +332,20 @@ impl Transcript {
         self.ids.foresee(more);
     }
 
-    /// Appends a record and keeps the id table's column of defining records right.
-    pub fn push(&mut self, record: Record) {
+    /// The line that a record stands on, from 1. Glued records share one.
+    pub fn line(&self, ix: RecordIx) -> u32 {
+        let behind = self.breaks.partition_point(|&(record, _)| record <= ix);
+        let (record, line) = behind.checked_sub(1).map_or((0, 1), |at| self.breaks[at]);
+        line.saturating_add(ix - record)
+    }
+
+    /// Appends a record that stands on a line, which is none before that of the last one, and keeps the id table's column of
+    /// defining records right.
+    pub fn push(&mut self, record: Record, line: u32) {
         let ix = RecordIx::try_from(self.records.len()).expect("BUG: more than 2^32 records");
+        if self.line(ix) != line {
+            self.breaks.push((ix, line));
+        }
         self.ids.note_record(record.id, ix, self.last_wins);
         self.records.push(record);
     }

@@ -64,13 +64,13 @@ pub fn run(global: &Global, args: &FindArgs) -> Result<ExitCode> {
     let t = &opened.snapshot.transcript;
     let tree = Tree::new(t);
     let mut matches = Vec::new();
-    for record in &t.records {
+    for (ix, record) in (0..).zip(&t.records) {
         let bytes = opened.snapshot.bytes(record.span).map_err(Error::io("read", &opened.path))?;
         let body = opened.dialect.decode(&bytes);
         if let Some(excerpt) = body.texts.iter().find_map(|text| needle.find(text)) {
             matches.push(Match {
                 uuid: t.id(record.id),
-                line: record.line,
+                line: t.line(ix),
                 kind: kind(record.kind),
                 leaf_count: tree.count_with(record.id) as u64,
                 leaves: None,

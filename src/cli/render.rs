@@ -192,7 +192,7 @@ impl View<'_> {
     /// The line of a uuid's first record.
     fn line_of(&self, id: &RecordId) -> Option<u64> {
         let t = self.transcript;
-        t.ids.find(id.as_str()).and_then(|ix| t.first(ix)).map(|r| u64::from(t.record(r).line))
+        t.ids.find(id.as_str()).and_then(|ix| t.first(ix)).map(|r| u64::from(t.line(r)))
     }
 }
 

@@ -217,7 +217,7 @@ impl Log<'_> {
     }
 
     fn line(&self, record: RecordIx) -> u64 {
-        self.t.record(record).line.into()
+        self.t.line(record).into()
     }
 
     /// Whether a record says that it was copied from another session, as forks of both clients and ours mark it.

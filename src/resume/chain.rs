@@ -89,20 +89,17 @@ fn conflict(t: &Transcript, chain: &Chain) -> Option<Refusal> {
     for id in &chain.uuids {
         on_chain[id.ix()] = true;
     }
-    let contradicts = |r: &&crate::transcript::Record| {
-        t.first(r.id).is_some_and(|first| t.record(first).parent != r.parent)
-    };
-    let record = t.records.iter().filter(|r| on_chain[r.id.ix()]).find(contradicts)?;
-    let id = t.id(record.id);
+    let contradicts =
+        |r: &crate::transcript::Record| t.first(r.id).is_some_and(|first| t.record(first).parent != r.parent);
+    let of_chain = (0..).zip(&t.records).filter(|(_, r)| on_chain[r.id.ix()]);
+    let (ix, record) = of_chain.into_iter().find(|(_, r)| contradicts(r))?;
+    let (id, line) = (t.id(record.id), t.line(ix));
     Some(
         Refusal::new(
             Code::ChainConflict,
-            format!(
-                "records of `{id}`, which is on the chosen chain, name different parents (line {})",
-                record.line
-            ),
+            format!("records of `{id}`, which is on the chosen chain, name different parents (line {line})"),
         )
-        .detail(json!({"uuid": id, "line": record.line})),
+        .detail(json!({"uuid": id, "line": line})),
     )
 }
 

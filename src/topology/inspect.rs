@@ -117,7 +117,7 @@ fn describe(
     if let Some(n) = message {
         branch.last_message_at = summaries.time(n)?;
     }
-    let unit = t.units.as_ref().and_then(|u| Some(u.turn[u.of[nodes.record(leaf).id.ix()]? as usize]));
+    let unit = t.units.as_ref().and_then(|u| Some(u.turn[u.of[nodes.record(leaf).id.ix()]?.ix()]));
     branch.turn = match message {
         _ if unit.is_some() => unit.unwrap_or(Turn::None),
         None => Turn::None,

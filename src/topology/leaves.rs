@@ -1,6 +1,8 @@
 //! Which nodes are leaves: childless nodes, normalised over neutral tails, or the last records of childless units;
 //! without strict ancestors of others.
 
+use hashbrown::HashMap;
+
 use super::{
     nodes::{Bits, NONE, Node, Nodes},
     steps,
@@ -55,8 +57,8 @@ fn candidates(nodes: &Nodes<'_>) -> Vec<Node> {
     let normal = normalised(nodes);
     let mut terminal = vec![NONE; len];
     for n in (0..len as u32).filter(|&n| !inner.get(n)) {
-        let candidate = normal[n as usize];
-        if candidate != NONE {
+        let candidate = normal.get(&n).copied().unwrap_or(n);
+        if candidate != NONE && !nodes.on_cycle(n) {
             terminal[candidate as usize] = n;
         }
     }
@@ -74,16 +76,14 @@ pub(super) fn inner(nodes: &Nodes<'_>) -> Bits {
     inner
 }
 
-/// The nearest ancestor or self that is not neutral. A candidate on a cycle is its own strict ancestor, so whatever
-/// lies on a cycle has none.
-fn normalised(nodes: &Nodes<'_>) -> Vec<Node> {
-    let mut normal = vec![NONE; nodes.len()];
-    for n in nodes.in_order().filter(|&n| !nodes.on_cycle(n)) {
-        normal[n as usize] = if !nodes.has(n, Flags::NEUTRAL) {
-            n
-        } else {
-            nodes.parent(n).map_or(NONE, |p| normal[p as usize])
-        };
+/// Of each neutral node, of which there are few, the nearest ancestor that is not neutral, or `NONE`. A candidate on a cycle
+/// is its own strict ancestor, so whatever is normalised to one has none.
+fn normalised(nodes: &Nodes<'_>) -> HashMap<Node, Node> {
+    let mut normal = HashMap::new();
+    for n in nodes.in_order().filter(|&n| nodes.has(n, Flags::NEUTRAL) && !nodes.on_cycle(n)) {
+        let above = nodes.parent(n).filter(|&p| !nodes.on_cycle(p));
+        let nearest = above.map_or(NONE, |p| normal.get(&p).copied().unwrap_or(p));
+        normal.insert(n, nearest);
     }
     normal
 }

@@ -15,8 +15,8 @@ use crate::transcript::{IdIx, Units};
 /// stands last. Its terminal is the last childless record that belongs to the unit or hangs below it.
 pub(super) fn candidates(nodes: &Nodes<'_>, units: &Units) -> (Vec<Node>, Vec<Node>) {
     let mut followed = Bits::new(units.parent.len());
-    units.parent.iter().flatten().for_each(|&p| followed.set(p));
-    let unit_of = |n: Node| units.of[nodes.record(n).id.ix()].filter(|&u| !followed.get(u));
+    units.parent.iter().flatten().for_each(|&p| followed.set(p.number()));
+    let unit_of = |n: Node| units.of[nodes.record(n).id.ix()].filter(|u| !followed.get(u.number()));
     let mut covered = Bits::new(nodes.len());
     for n in 0..nodes.len() as u32 {
         if let Some(unit) = unit_of(n)
@@ -34,13 +34,13 @@ pub(super) fn candidates(nodes: &Nodes<'_>, units: &Units) -> (Vec<Node>, Vec<No
     let mut of_unit = vec![NONE; units.parent.len()];
     for n in (0..nodes.len() as u32).filter(|&n| !covered.get(n) && !nodes.on_cycle(n)) {
         if let Some(unit) = unit_of(n) {
-            later(&mut of_unit[unit as usize], n);
+            later(&mut of_unit[unit.ix()], n);
         }
     }
     let mut terminal = vec![NONE; nodes.len()];
     let inner = inner(nodes);
     for n in (0..nodes.len() as u32).filter(|&n| !inner.get(n)) {
-        let leaf = units.at_or_above(nodes.record(n).id).map_or(NONE, |u| of_unit[u as usize]);
+        let leaf = units.at_or_above(nodes.record(n).id).map_or(NONE, |u| of_unit[u.ix()]);
         if leaf != NONE {
             later(&mut terminal[leaf as usize], n);
         }
@@ -60,7 +60,7 @@ pub(super) fn places(nodes: &Nodes<'_>, units: &Units, segments: &Segments) -> V
     for n in 0..nodes.len() as u32 {
         if let (Some(unit), Some(ix)) = (units.of[nodes.record(n).id.ix()], segments.of(n)) {
             // Parents have smaller numbers, and `NONE` is the largest.
-            let place = &mut places[unit as usize];
+            let place = &mut places[unit.ix()];
             *place = ix.min(*place);
         }
     }
@@ -82,34 +82,38 @@ pub(super) fn branch_points(nodes: &Nodes<'_>, units: &Units, leaves: &Leaves) -
     let mut waiting = vec![0u32; len];
     (0..len).filter_map(above).for_each(|up| waiting[up] += 1);
     // Children before what is above them; rings are left over.
-    let mut order: Vec<usize> = (0..len).filter(|&id| waiting[id] == 0).collect();
+    let mut order: Vec<u32> = Vec::with_capacity(len);
+    order.extend((0..len as u32).filter(|&id| waiting[id as usize] == 0));
     let mut done = 0;
     while let Some(&id) = order.get(done) {
         done += 1;
-        if let Some(up) = above(id) {
-            count[up] += count[id];
+        if let Some(up) = above(id as usize) {
+            count[up] += count[id as usize];
             waiting[up] -= 1;
             if waiting[up] == 0 {
-                order.push(up);
+                order.push(up as u32);
             }
         }
     }
-    let mut shared = vec![NONE; len];
-    let mut in_ring: Vec<bool> = waiting.iter().map(|&w| w > 0).collect();
+    let mut shared_rings = Vec::new();
     for start in 0..len {
         let mut ring = Vec::new();
         let mut at = start;
-        while std::mem::replace(&mut in_ring[at], false) {
+        while std::mem::take(&mut waiting[at]) > 0 {
             ring.push(at);
             at = above(at).expect("BUG: a ring goes on");
         }
         if ring.iter().map(|&id| count[id]).sum::<u32>() > 1 {
-            ring.iter().for_each(|&id| shared[id] = id as u32);
+            shared_rings.extend(ring);
         }
     }
+    // Nothing waits any more: its room is that of what is looked for.
+    let mut shared = waiting;
+    shared.fill(NONE);
+    shared_rings.iter().for_each(|&id| shared[id] = id as u32);
     for &id in order.iter().rev() {
-        shared[id] = match above(id) {
-            _ if count[id] > 1 => id as u32,
+        shared[id as usize] = match above(id as usize) {
+            _ if count[id as usize] > 1 => id,
             Some(up) => shared[up],
             None => NONE,
         };

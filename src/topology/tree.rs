@@ -1,5 +1,7 @@
 //! The tree of leaves without any body: which leaves there are, and which of them a record belongs to.
 
+use std::sync::OnceLock;
+
 use super::{
     leaves::Leaves,
     nodes::{NONE, Node, Nodes},
@@ -13,8 +15,8 @@ pub struct Tree<'a> {
     pub(super) nodes: Nodes<'a>,
     pub(super) leaves: Leaves,
     pub(super) segments: Segments,
-    /// Of each unit the segment nearest to the root that one of its records is in; empty where there are no units.
-    of_unit: Vec<SegIx>,
+    /// Of each unit the segment nearest to the root that one of its records is in, once it was asked for.
+    of_unit: OnceLock<Vec<SegIx>>,
 }
 
 impl<'a> Tree<'a> {
@@ -24,8 +26,7 @@ impl<'a> Tree<'a> {
         let mut leaves = Leaves::new(&nodes);
         let segments = Segments::new(&nodes, &leaves);
         leaves.below = Vec::new();
-        let of_unit = t.units.as_ref().map_or_else(Vec::new, |u| steps::places(&nodes, u, &segments));
-        Tree { nodes, leaves, segments, of_unit }
+        Tree { nodes, leaves, segments, of_unit: OnceLock::new() }
     }
 
     /// The reported leaves, in the order of their first physical record.
@@ -54,7 +55,7 @@ impl<'a> Tree<'a> {
     pub(super) fn leaf_node(&self, id: IdIx) -> Option<Node> {
         if let Some(units) = &self.nodes.t.units {
             self.nodes.of_id(id)?;
-            let leaf = self.leaves.of_unit[units.at_or_above(id)? as usize];
+            let leaf = self.leaves.of_unit[units.at_or_above(id)?.ix()];
             return self.leaves.leaves.binary_search(&leaf).is_ok().then_some(leaf);
         }
         let mut at = self.nodes.of_id(id)?;
@@ -70,8 +71,9 @@ impl<'a> Tree<'a> {
     fn places(&self, id: IdIx) -> &[u32] {
         let on_chain = self.nodes.of_id(id).and_then(|n| self.segments.of(n));
         let beside = || {
-            let unit = self.nodes.t.units.as_ref()?.of[id.ix()]?;
-            Some(self.of_unit[unit as usize]).filter(|&ix| ix != NONE)
+            let units = self.nodes.t.units.as_ref()?;
+            let of_unit = self.of_unit.get_or_init(|| steps::places(&self.nodes, units, &self.segments));
+            Some(of_unit[units.of[id.ix()]?.ix()]).filter(|&ix| ix != NONE)
         };
         let place = on_chain.or_else(beside).or_else(|| self.segments.of(self.leaf_node(id)?));
         let Some(ix) = place else { return &[] };

@@ -1,32 +1,16 @@
 //! Ids as small numbers: 16 bytes for a UUID in its usual form, an arena for any other string.
 
-use std::{hash::BuildHasher, num::NonZero};
+use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// An id of the table, from 0 in order of first mention. Where there may be none, it takes no more room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IdIx(NonZero<u32>);
+use super::number::number;
 
-impl IdIx {
-    /// The id with this number.
-    ///
-    /// # Panics
-    /// For the highest `u32`, which no table gives.
-    pub fn new(number: u32) -> IdIx {
-        number.checked_add(1).and_then(NonZero::new).map(IdIx).expect("BUG: more than 2^32 - 1 ids")
-    }
-
-    /// Its number.
-    pub fn number(self) -> u32 {
-        self.0.get() - 1
-    }
-
-    /// As an index.
-    pub fn ix(self) -> usize {
-        self.number() as usize
-    }
-}
+number!(
+    /// An id of the table, from 0 in order of first mention. Where there may be none, it takes no more room.
+    IdIx,
+    "ids"
+);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]

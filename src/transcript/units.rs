@@ -3,11 +3,14 @@
 //! The dialect says which records belong together and which step follows which; leaves and branch points are then
 //! found over steps ([`crate::topology`]), and chains still over parents.
 
-use super::IdIx;
+use super::{IdIx, number::number};
 use crate::record::Turn;
 
-/// A step, by number.
-pub type UnitIx = u32;
+number!(
+    /// A step, by number.
+    UnitIx,
+    "steps"
+);
 
 /// The steps of a transcript. Records are named by their ids.
 #[derive(Clone, Debug, Default)]

@@ -44,11 +44,17 @@ fn structure(bytes: &[u8], dialect: &dyn Dialect) -> Value {
             }
         }
     }
-    let records: Vec<Value> = t
-        .records
-        .iter()
-        .map(|r| {
-            json!([t.id(r.id), r.parent.map(|p| t.id(p)), r.kind as u8, r.flags.0, r.span.range(), r.line])
+    let records: Vec<Value> = (0..)
+        .zip(&t.records)
+        .map(|(ix, r)| {
+            json!([
+                t.id(r.id),
+                r.parent.map(|p| t.id(p)),
+                r.kind as u8,
+                r.flags.0,
+                r.span.range(),
+                t.line(ix)
+            ])
         })
         .collect();
     let mut turns = dialect.turns(&t, &bytes).unwrap();

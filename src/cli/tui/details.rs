@@ -9,7 +9,6 @@ use crate::{
     cli::text::{beginning, clean, counted, width},
     dialect::{Part, View},
     record::{RecordId, RecordKind},
-    transcript::Record,
 };
 
 /// More bytes of text than this are not shown; the end says how to see them.
@@ -58,8 +57,9 @@ pub fn details(doc: &Doc, row: Row) -> io::Result<Vec<Line>> {
         if number > 0 {
             out.push(Line::Text(String::new()));
         }
-        let shown =
-            Shown { id: doc.id(record), record: *doc.transcript().record(record), view: doc.view(record)? };
+        let t = doc.transcript();
+        let (kind, line) = (t.record(record).kind, t.line(record));
+        let shown = Shown { id: doc.id(record), kind, line, view: doc.view(record)? };
         one(doc, shown, &mut room, &mut out);
     }
     Ok(out)
@@ -70,8 +70,9 @@ fn subagent(doc: &Doc, aside: &Aside, row: Row) -> io::Result<Vec<Line>> {
     let mut out = Vec::new();
     if let Some(read) = aside.known().filter(|_| row.member > 0) {
         if let Some(record) = read.record(row.member) {
-            let of = *read.snapshot().transcript.record(record);
-            let shown = Shown { id: read.id(record), record: of, view: read.view(record)? };
+            let t = &read.snapshot().transcript;
+            let (kind, line) = (t.record(record).kind, t.line(record));
+            let shown = Shown { id: read.id(record), kind, line, view: read.view(record)? };
             one(doc, shown, &mut { MOST }, &mut out);
         }
         return Ok(out);
@@ -95,13 +96,14 @@ fn subagent(doc: &Doc, aside: &Aside, row: Row) -> io::Result<Vec<Line>> {
 /// One record, to be shown.
 struct Shown {
     id: RecordId,
-    record: Record,
+    kind: RecordKind,
+    line: u32,
     view: View,
 }
 
 fn one(doc: &Doc, shown: Shown, room: &mut usize, out: &mut Vec<Line>) {
-    let Shown { id, record: r, view } = shown;
-    let kind = match r.kind {
+    let Shown { id, kind, line, view } = shown;
+    let kind = match kind {
         RecordKind::User => "user",
         RecordKind::Assistant => "assistant",
         RecordKind::ToolResult => "tool result",
@@ -111,7 +113,7 @@ fn one(doc: &Doc, shown: Shown, room: &mut usize, out: &mut Vec<Line>) {
     let note = view.note.as_deref().map(|note| note.split(':').next().unwrap_or_default());
     let note = note.map(|note| format!(" ({note})")).unwrap_or_default();
     let at = view.timestamp.as_deref().map_or_else(String::new, |t| format!(", {}", time(t)));
-    out.push(Line::Head(format!("{kind}{note}{at}, line {}", r.line)));
+    out.push(Line::Head(format!("{kind}{note}{at}, line {line}")));
     out.push(Line::Head(id.to_string()));
     if doc.redact {
         out.push(Line::Aside("(text left out)".to_owned()));

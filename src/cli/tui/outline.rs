@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use crate::{
     record::RecordKind,
     topology::Tree,
-    transcript::{Flags, IdIx, Record, RecordIx, Transcript, Units},
+    transcript::{Flags, IdIx, Record, RecordIx, Transcript, Units, units::UnitIx},
 };
 
 /// An item, by its place on the page.
@@ -417,15 +417,15 @@ fn of_units(t: &Transcript, units: &Units) -> (Vec<Option<Step>>, Vec<Option<Ste
     for (ix, record) in (0..).zip(&t.records) {
         if t.first(record.id) == Some(ix)
             && let Some(unit) = units.of[record.id.ix()]
-            && number[unit as usize] == NONE
+            && number[unit.ix()] == NONE
         {
-            number[unit as usize] = order.len() as Step;
+            number[unit.ix()] = order.len() as Step;
             order.push(unit);
         }
     }
-    let step = |unit: u32| Some(number[unit as usize]).filter(|&s| s != NONE);
+    let step = |unit: UnitIx| Some(number[unit.ix()]).filter(|&s| s != NONE);
     let of = units.of.iter().map(|unit| step((*unit)?)).collect();
-    let parent = order.iter().map(|&unit| step(units.parent[unit as usize]?)).collect();
+    let parent = order.iter().map(|&unit| step(units.parent[unit.ix()]?)).collect();
     (of, parent)
 }
 

@@ -60,7 +60,7 @@ fn transcript(made: &[Made]) -> Transcript {
         let id = t.ids.intern(&format!("r{at}"));
         let parent = m.parent.map(|p| t.ids.intern(&format!("r{p}")));
         let span = Span { offset: 0, len: 0 };
-        t.push(Record { id, parent, span, line: at as u32 + 1, kind, flags });
+        t.push(Record { id, parent, span, kind, flags }, at as u32 + 1);
     }
     t
 }

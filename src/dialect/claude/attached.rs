@@ -5,7 +5,7 @@ use hashbrown::HashSet;
 use crate::{
     record::RecordKind,
     topology::Chain,
-    transcript::{Flags, IdIx, KeptIndex, RecordIx, Transcript},
+    transcript::{Flags, IdIx, KeptIndex, RecordIx, Transcript, units::UnitIx},
 };
 
 /// What belongs to a chain, by id.
@@ -37,7 +37,7 @@ pub(super) fn attached(t: &Transcript, chain: &Chain) -> Attached {
     let told = KeptIndex::new(t).and_then(|index| index.told_on(&kept));
     let (from, told) = told.unwrap_or((0, Vec::new()));
     attached.parts.extend(told.into_iter().filter(|id| kept.insert(*id)));
-    let steps: HashSet<u32> = chain.uuids.iter().filter_map(|id| units.of[id.ix()]).collect();
+    let steps: HashSet<UnitIx> = chain.uuids.iter().filter_map(|id| units.of[id.ix()]).collect();
     let mut notes = Notes { t, leaf, known: vec![None; t.records.len()] };
     for (record, id) in (0..).zip(t.records.iter().map(|r| r.id)) {
         if t.first(id) != Some(record) || kept.contains(&id) || record < from {

@@ -49,7 +49,7 @@ fn in_place_refusal(t: &Transcript, chain: &Chain, leaf: IdIx) -> Option<Refusal
     }
     let units = t.units.as_ref()?;
     let unit = units.at_or_above(leaf)?;
-    if units.turn[unit as usize] == Turn::OpenToolCall {
+    if units.turn[unit.ix()] == Turn::OpenToolCall {
         return Some(
             Refusal::new(
                 Code::InsideToolRound,

@@ -205,6 +205,6 @@ impl Lines {
             rounds.kept.push(kept.note(ix, &mut t.ids));
         }
         let line = read::line_number(t);
-        t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
+        t.push(Record { id, parent, span, kind: head.kind, flags: head.flags }, line);
     }
 }

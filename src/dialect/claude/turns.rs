@@ -23,7 +23,7 @@ use crate::{
     dialect::steps::{Closing, Kind, Log, Step, inside_round, line_end, nothing_above, top_down, unknown},
     record::{RecordKind, Turn},
     refusal::Refusal,
-    transcript::{Flags, IdIx, RecordIx, Source, Transcript, Units},
+    transcript::{Flags, IdIx, RecordIx, Source, Transcript, Units, units::UnitIx},
     turns::{Cut, Status, Turns},
 };
 
@@ -52,7 +52,7 @@ pub(super) fn cut_at(t: &Transcript, source: &dyn Source, id: IdIx) -> io::Resul
     let unit = t.units.as_ref().and_then(|units| Some((units, units.at_or_above(id)?)));
     let Some((units, unit)) = unit else { return Ok(Err(nothing_above(t, id))) };
     let steps = steps(t, units);
-    let step = &steps[unit as usize];
+    let step = &steps[unit.ix()];
     // A round is inside until the reply behind it, all results or not.
     let is_round = step.kind == Kind::Work && t.record(step.leaf).kind != RecordKind::User;
     if step.open || is_round {
@@ -79,7 +79,7 @@ fn steps(t: &Transcript, units: &Units) -> Vec<Step> {
             _ => Kind::Work,
         };
         steps.push(Step {
-            parent: units.parent[unit],
+            parent: units.parent[unit].map(UnitIx::number),
             kind,
             leaf,
             reach: records.iter().map(|&r| reach[r as usize].max(r)).max().unwrap_or_default(),
@@ -98,7 +98,7 @@ fn by_unit(t: &Transcript, units: &Units) -> Vec<Vec<RecordIx>> {
         if t.first(record.id) == Some(ix)
             && let Some(unit) = units.of[record.id.ix()]
         {
-            records[unit as usize].push(ix);
+            records[unit.ix()].push(ix);
         }
     }
     records
@@ -117,7 +117,7 @@ fn reach(t: &Transcript) -> Vec<RecordIx> {
 /// A call that a round lacks the result of stays open for the rest of its turn, and what a round reaches, all that comes
 /// behind it reaches too.
 fn hand_down(units: &Units, steps: &mut [Step]) {
-    let up = |ix: usize| units.parent[ix].map(|unit| unit as usize);
+    let up = |ix: usize| units.parent[ix].map(UnitIx::ix);
     top_down(steps.len(), up, |ix, above| {
         let Some((open, reach)) = above.map(|above| (steps[above].open, steps[above].reach)) else { return };
         let step = &mut steps[ix];
@@ -135,7 +135,7 @@ fn closings(t: &Transcript, source: &dyn Source, units: &Units, steps: &[Step]) 
         if beside || t.first(record.id) != Some(ix) {
             continue;
         }
-        let Some(behind) = units.at_or_above(record.id) else { continue };
+        let Some(behind) = units.at_or_above(record.id).map(UnitIx::number) else { continue };
         if is_turn_duration(&source.bytes(record.span)?) {
             let answered = steps[behind as usize].kind == Kind::Answer;
             let status = if answered { Status::Completed } else { Status::Unknown };
@@ -144,7 +144,7 @@ fn closings(t: &Transcript, source: &dyn Source, units: &Units, steps: &[Step]) 
     }
     for pin in t.rounds.iter().flat_map(|rounds| &rounds.pins).filter(|pin| !pin.explicit) {
         let Some(named) = t.first(pin.target) else { continue };
-        let Some(behind) = units.at_or_above(pin.target) else { continue };
+        let Some(behind) = units.at_or_above(pin.target).map(UnitIx::number) else { continue };
         let step = &steps[behind as usize];
         if step.kind == Kind::Answer && step.leaf.max(named) < pin.before {
             closings.push(Closing { behind, record: named, leaf: None, status: None });

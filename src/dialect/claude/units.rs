@@ -100,15 +100,16 @@ impl<'a> Grouping<'a> {
         enum State {
             Unasked,
             Asked,
-            Known(Option<IdIx>),
+            Known,
         }
+        let mut above = vec![None; self.t.ids.len()];
         let mut state = vec![State::Unasked; self.t.ids.len()];
         let mut path = Vec::new();
         for (start, _) in self.ids() {
             let mut at = start;
             let found = loop {
                 match state[at.ix()] {
-                    State::Known(found) => break found,
+                    State::Known => break above[at.ix()],
                     State::Asked => break None,
                     State::Unasked => {}
                 }
@@ -120,10 +121,12 @@ impl<'a> Grouping<'a> {
                     Some(up) => at = up,
                 }
             };
-            path.drain(..).for_each(|id| state[id.ix()] = State::Known(found));
+            for id in path.drain(..) {
+                state[id.ix()] = State::Known;
+                above[id.ix()] = found;
+            }
         }
-        let known = |s| if let State::Known(found) = s { found } else { None };
-        state.into_iter().map(known).collect()
+        above
     }
 
     /// Whether a record's tool results answer a call of a message.
@@ -202,7 +205,7 @@ impl<'a> Grouping<'a> {
             if let Some(message) = self.message(id).filter(|_| self.is_significant(id)) {
                 let entry = self.entry(id, message);
                 let unit = rounds.get(message, entry).unwrap_or_else(|| {
-                    let unit = below.len() as UnitIx;
+                    let unit = UnitIx::new(below.len() as u32);
                     below.push(entry);
                     rounds.set(message, entry, unit);
                     unit
@@ -220,7 +223,7 @@ impl<'a> Grouping<'a> {
                 Some(caller) => units.of[caller.ix()],
                 None => {
                     below.push(self.above[id.ix()]);
-                    Some(below.len() as UnitIx - 1)
+                    Some(UnitIx::new(below.len() as u32 - 1))
                 }
             };
         }
@@ -236,9 +239,9 @@ impl<'a> Grouping<'a> {
             let Some(unit) = units.of[id.ix()] else { continue };
             let record = self.t.record(record);
             match record.kind {
-                RecordKind::Assistant => turns[unit as usize] = Turn::Complete,
+                RecordKind::Assistant => turns[unit.ix()] = Turn::Complete,
                 _ if record.flags.has(Flags::COMPRESSION) || record.flags.has(Flags::SUMMARY) => {
-                    turns[unit as usize] = Turn::None;
+                    turns[unit.ix()] = Turn::None;
                 }
                 _ => {}
             }
@@ -248,7 +251,7 @@ impl<'a> Grouping<'a> {
         let answered = sorted(answers.collect());
         for &(record, call) in &self.rounds.calls {
             let Some(unit) = unit_of(record) else { continue };
-            let turn = &mut turns[unit as usize];
+            let turn = &mut turns[unit.ix()];
             if answered.binary_search(&(unit, call)).is_err() {
                 *turn = Turn::OpenToolCall;
             } else if *turn == Turn::Complete {

@@ -80,7 +80,8 @@ pub(in crate::dialect) fn read<R: Rules>(
     limits: Limits,
     rules: &mut R,
 ) -> io::Result<Transcript> {
-    let t = Transcript { ends_in_newline: true, ..Transcript::default() };
+    let mut t = Transcript::default();
+    t.ends_in_newline = true;
     let mut reader = Reader { t, rules, total: source.len(), foreseen: false };
     let chunk = limits.chunk.max(1) as u64;
     let chunks = source.len().div_ceil(chunk);

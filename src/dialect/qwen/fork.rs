@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
         let edits = self.edits(record.id, parent).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                format!("line {} is no longer the record that was read", record.line),
+                format!("line {} is no longer the record that was read", self.t.line(ix)),
             )
         })?;
         self.rewritten.clear();

@@ -113,6 +113,6 @@ impl Lines {
         let id = head.uuid.intern(&mut t.ids);
         let parent = head.parent.map(|p| p.intern_near(&mut t.ids, before));
         let line = read::line_number(t);
-        t.push(Record { id, parent, span, line, kind: head.kind, flags: head.flags });
+        t.push(Record { id, parent, span, kind: head.kind, flags: head.flags }, line);
     }
 }

@@ -290,7 +290,7 @@ impl Rules for Lines {
         let parent = line.parent.map(|parent| t.ids.intern(&parent));
         let span = Span { offset, len: len as u32 };
         let line = read::line_number(t);
-        t.push(Record { id, parent, span, line, kind, flags });
+        t.push(Record { id, parent, span, kind, flags }, line);
         out.records = 1;
         out
     }

@@ -102,13 +102,13 @@ struct Seen {
 fn seen(bytes: &[u8], chunk: usize) -> Seen {
     let t = read_with(&bytes, Limits { chunk, ..Limits::default() }).unwrap();
     let name = |ix| t.id(ix).to_string();
-    let records = t.records.iter();
+    let records = (0..).zip(&t.records);
     Seen {
         records: records
-            .map(|r| SeenRecord {
+            .map(|(ix, r)| SeenRecord {
                 ids: (name(r.id), r.parent.map(name)),
                 range: r.span.range(),
-                line: r.line,
+                line: t.line(ix),
                 flags: r.flags.0,
             })
             .collect(),
