@@ -1,6 +1,6 @@
 //! `inspect`: leaves, relations, diagnostics, and the client's own pick.
 
-use std::process::ExitCode;
+use std::{mem, process::ExitCode};
 
 use jiff::Timestamp;
 
@@ -32,7 +32,10 @@ pub fn run(global: &Global, args: &InspectArgs) -> Result<ExitCode> {
         redact(&mut inspection);
     }
     if global.json {
-        output::json(&inspection)?;
+        // There may be as many as there are records.
+        let branches = mem::take(&mut inspection.branches);
+        output::json_with(&inspection, "branches", &branches)?;
+        inspection.branches = branches;
     } else {
         let view = render::View {
             inspection: &inspection,

@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use memchr::memmem;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
@@ -13,7 +14,10 @@ use super::{
     args::{ColorArg, Global},
     text::{clean, is_hazard},
 };
-use crate::refusal::{Code, Error, Fault, Result};
+use crate::{
+    parallel::{self, Stage},
+    refusal::{Code, Error, Fault, Result},
+};
 
 /// How faults name our own output.
 const STDOUT: &str = "standard output";
@@ -27,6 +31,59 @@ pub fn json(document: &impl Serialize) -> Result<()> {
         write_json(out, document)?;
         out.write_all(b"\n")
     })
+}
+
+/// How many items of a list are made into JSON at a time.
+const ITEMS: usize = 128;
+
+/// The same where one member of the document, called `list` and empty as it is given, is to hold `items`, of which there
+/// may be very many: they are made into JSON on several threads.
+///
+/// # Errors
+/// As for [`json`].
+///
+/// # Panics
+/// If there is no such member.
+pub fn json_with(document: &impl Serialize, list: &str, items: &[impl Serialize + Sync]) -> Result<()> {
+    to_stdout(|out| {
+        write_with(out, document, list, items)?;
+        out.write_all(b"\n")
+    })
+}
+
+fn write_with(
+    mut out: &mut (dyn Write + Send),
+    document: &impl Serialize,
+    list: &str,
+    items: &[impl Serialize + Sync],
+) -> io::Result<()> {
+    let mut around = Vec::new();
+    write_json(&mut around, document)?;
+    // Quotes within a text are escaped, so that no text can look like it.
+    let empty = format!("\"{list}\":[]");
+    let at = memmem::find(&around, empty.as_bytes()).expect("BUG: the list is there, and empty");
+    let (before, behind) = around.split_at(at + empty.len() - 1);
+    out.write_all(before)?;
+    parallel::run(
+        items.len().div_ceil(ITEMS) as u64,
+        parallel::workers(),
+        &mut out,
+        &Vec::new,
+        &|stage: Stage<'_, &mut (dyn Write + Send)>, made: &mut Vec<u8>| {
+            let from = stage.step() as usize * ITEMS;
+            made.clear();
+            for (at, item) in items[from..].iter().take(ITEMS).enumerate() {
+                if from + at > 0 {
+                    made.push(b',');
+                }
+                if let Err(e) = write_json(&mut *made, item) {
+                    return stage.turn(|_| Err(e));
+                }
+            }
+            stage.turn(|out| out.write_all(made))
+        },
+    )?;
+    out.write_all(behind)
 }
 
 /// Writes text to stdout as it is: parts of it that come from a transcript have gone through
@@ -61,8 +118,8 @@ pub fn stream(write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+fn to_stdout(write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> Result<()> {
+    let mut out = BufWriter::with_capacity(64 << 10, io::stdout());
     let written = write(&mut out).and_then(|()| out.flush());
     // What could not be written is not to be tried again when the buffer is dropped.
     let _ = out.into_parts();
@@ -263,6 +320,37 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_list_of_any_length_stands_where_it_was_left_out() {
+        let list =
+            |n: u32| -> Vec<Value> { (0..n).map(|n| json!({"n": n, "list": [], "e": "\u{1b}"})).collect() };
+        for n in [0, 1, 2, 127, 128, 129, 1_000, 5_000] {
+            let document = |list: Vec<Value>| json!({"a": "\"list\":[]", "list": list, "z": [1, "list"]});
+            let (mut whole, mut with) = (Vec::new(), Vec::new());
+            write_json(&mut whole, &document(list(n))).unwrap();
+            write_with(&mut with, &document(Vec::new()), "list", &list(n)).unwrap();
+            assert!(whole == with, "{n} items");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_goes_away_ends_a_list() {
+        struct Gone(usize);
+        impl Write for Gone {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0 = self.0.checked_sub(1).ok_or(io::ErrorKind::BrokenPipe)?;
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for after in 0..3 {
+            let failed = write_with(&mut Gone(after), &json!({"list": []}), "list", &vec![json!("x"); 5_000]);
+            assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        }
+    }
 
     #[test]
     fn json_escapes_what_could_steer_a_terminal_and_reads_back_the_same() {
