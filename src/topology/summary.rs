@@ -27,8 +27,8 @@ pub(super) struct Bodies<'a> {
     next: usize,
 }
 
-/// How much of a text is decoded at first, in bytes: hardly ever is more of one white space.
-const BEGINNING: usize = 64 << 10;
+/// How much of a text is decoded at first, in bytes: what is shown of it is far less, unless it is nearly all white space.
+const BEGINNING: usize = 768;
 
 /// A leaf, its terminal, its last message and its first prompt are often the same few records.
 const RECENT: usize = 4;
