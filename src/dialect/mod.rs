@@ -101,14 +101,15 @@ pub trait Dialect: Sync + Send {
     /// Writes the child transcript of a fork: the chain, what the format needs beside it, and nothing else.
     ///
     /// # Errors
-    /// What `source` or `out` report. Refusals come from [`Dialect::check_seed`], which runs before.
+    /// What `source` or `out` report, to which only large pieces are written. Refusals come from [`Dialect::check_seed`],
+    /// which runs before.
     fn write_fork(
         &self,
         t: &Transcript,
         source: &dyn Source,
         chain: &Chain,
         fork: &ForkSpec,
-        out: &mut dyn Write,
+        out: &mut (dyn Write + Send),
     ) -> io::Result<ForkReport>;
 
     /// The exact lines that make the client's own rule land on `leaf`, each with its line end.

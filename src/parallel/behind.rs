@@ -23,7 +23,7 @@ const WAITING: usize = 4;
 /// What `out` reports, else what `work` returns.
 pub fn write_behind<T>(
     out: &mut (dyn Write + Send),
-    work: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+    work: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<T>,
 ) -> io::Result<T> {
     let (full, to_write) = sync_channel::<Vec<u8>>(WAITING);
     let (written, free) = channel();

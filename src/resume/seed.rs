@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::{
     dialect::{self, AnchorSpec, Client, ForkReport, ForkSpec, derived_uuid},
-    parallel,
     record::{Agent, RecordId},
     refusal::{Code, Error, Fault, FaultCode, Refusal, Result},
     resume::{
@@ -363,8 +362,7 @@ impl Child<'_> {
             operation_id: self.operation_id.to_owned(),
             version: self.client.version.clone(),
         };
-        let written =
-            parallel::write_behind(out, |out| dialect.write_fork(t, snapshot, self.chain, &spec, out));
+        let written = dialect.write_fork(t, snapshot, self.chain, &spec, out);
         written.map_err(Error::io("write", Path::new(&self.record.transcript)))
     }
 

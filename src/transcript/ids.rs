@@ -108,6 +108,19 @@ impl IdTable {
         }
     }
 
+    /// Adds the id's text as JSON.
+    pub fn quote(&self, ix: IdIx, out: &mut Vec<u8>) {
+        let packed = self.packed[ix.ix()];
+        if self.other(ix) {
+            serde_json::to_writer(out, other_text(packed, &self.others)).expect("BUG: a text is always JSON");
+            return;
+        }
+        let mut text = [b'"'; uuid::fmt::Hyphenated::LENGTH + 2];
+        let end = text.len() - 1;
+        uuid::Uuid::from_bytes(packed.0).hyphenated().encode_lower(&mut text[1..end]);
+        out.extend_from_slice(&text);
+    }
+
     /// The record that defines this id.
     pub fn first_record(&self, ix: IdIx) -> Option<u32> {
         Some(self.first[ix.ix()]).filter(|&r| r != NO_RECORD)
@@ -180,12 +193,15 @@ mod tests {
             "{6ba7b810-9dad-11d1-80b4-00c04fd430c8}",
             "a",
             "",
-            "\u{feff}",
+            "\u{feff}\"",
         ];
         let ids: Vec<_> = spellings.iter().map(|s| t.intern(s)).collect();
         assert_eq!(ids, (0..7).map(IdIx::new).collect::<Vec<_>>());
         for (ix, s) in ids.iter().zip(spellings) {
             assert_eq!((t.text(*ix).as_str(), t.find(s), t.intern(s)), (s, Some(*ix), *ix));
+            let mut quoted = Vec::new();
+            t.quote(*ix, &mut quoted);
+            assert_eq!(quoted, serde_json::to_vec(s).unwrap());
         }
     }
 

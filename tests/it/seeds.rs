@@ -250,3 +250,35 @@ fn payloads_that_name_the_session_name_the_child() {
     assert_eq!(by("e1")["parentUuid"], "f1", "a side artifact keeps its parent");
     assert_eq!(by("a1")["parentUuid"], "f1");
 }
+
+#[test]
+fn a_long_chain_is_written_in_its_order_whoever_rewrites_it() {
+    // Lines of 40 to 6,000 bytes, so that they are rewritten some at a time, with payloads in between whose artifacts are
+    // named again later.
+    let line = |n: usize, session: &str, forked: &str| {
+        let parent = n.checked_sub(1).map_or("null".to_owned(), |n| format!(r#""r{n}""#));
+        let head = format!(r#"{{"uuid":"r{n}","parentUuid":{parent},"sessionId":"{session}","cwd":"/w""#);
+        let body = match n % 5 {
+            3 => format!(
+                r#""type":"system","subtype":"ui_telemetry","systemPayload":{{"uiEvent":{{"prompt_id":"{session}########{n}"}}}}"#
+            ),
+            at => {
+                let (kind, role) = if at % 2 == 0 { ("user", "user") } else { ("assistant", "model") };
+                let text = r"tab\t".repeat(n * 37 % 1_500);
+                format!(r#""type":"{kind}","message":{{"role":"{role}","parts":[{{"text":"{text}"}}]}}"#)
+            }
+        };
+        format!("{head},{body}{forked}}}\n")
+    };
+    let many = 3_001;
+    let r = read((0..many).map(|n| line(n, "S", "")).collect::<String>().as_bytes());
+    let seed = seed_of(&r, &RecordId::new(format!("r{}", many - 1))).unwrap();
+    let child = String::from_utf8(fork(&r, &seed)).unwrap();
+    let mut found = child.lines();
+    for n in 0..many {
+        let forked = format!(r#","forkedFrom":{{"sessionId":"S","messageUuid":"r{n}"}}"#);
+        assert_eq!(found.next().map(|l| format!("{l}\n")), Some(line(n, CHILD, &forked)), "record {n}");
+    }
+    assert!(found.next().unwrap().contains("custom_title") && found.next().is_none());
+    assert!(r.bytes.len() > 8 << 20, "{}", r.bytes.len());
+}

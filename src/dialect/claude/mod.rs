@@ -10,6 +10,7 @@ use crate::{
         Anchor, AnchorSpec, Client, Decoded, Dialect, Expected, ForkReport, ForkSpec, Redactor, Remains,
         Simulated, View, jsonl::cut,
     },
+    parallel,
     record::Agent,
     refusal::Refusal,
     topology::Chain,
@@ -100,9 +101,9 @@ impl Dialect for Claude {
         source: &dyn Source,
         chain: &Chain,
         fork: &ForkSpec,
-        out: &mut dyn Write,
+        out: &mut (dyn Write + Send),
     ) -> io::Result<ForkReport> {
-        fork::write(t, source, chain, fork, out)
+        parallel::write_behind(out, |out| fork::write(t, source, chain, fork, out))
     }
 
     fn anchor(

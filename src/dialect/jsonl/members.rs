@@ -38,7 +38,7 @@ pub(in crate::dialect) fn elements(json: &[u8]) -> Option<Vec<Range<usize>>> {
 }
 
 /// Where the value stands that is stepped over.
-fn range(value: &mut Cursor<'_>) -> Result<Range<usize>> {
+pub(in crate::dialect) fn range(value: &mut Cursor<'_>) -> Result<Range<usize>> {
     let len = value.skip()?.len();
     Ok(value.at() - len..value.at())
 }

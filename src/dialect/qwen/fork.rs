@@ -6,8 +6,12 @@
 //! ([`super::payload`]), and the first record's `cwd` where the client would not find the child by it. Unlike
 //! the client's fork no record of the chain is dropped, but for `session_sources_snapshot`.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, BufWriter, Write},
+    ops::Range,
+};
 
+use hashbrown::HashMap;
 use serde_json::json;
 
 use super::{
@@ -17,12 +21,17 @@ use super::{
 use crate::{
     dialect::{
         ForkReport, ForkSpec, derived_uuid,
-        jsonl::members::{Edit, apply, last, members, string},
+        jsonl::members::{Edit, apply},
     },
+    parallel::{self, Stage},
     record::Agent,
     topology::Chain,
     transcript::{Flags, IdIx, RecordIx, Source, Transcript, Window},
 };
+
+mod line;
+
+use line::{Lines, Payload};
 
 pub(super) fn attached(t: &Transcript, chain: &Chain) -> Vec<IdIx> {
     let mut ids: Vec<_> = off_chain(t, chain, side_artifacts(t, &chain.visible(t)))
@@ -47,45 +56,155 @@ pub(super) fn write(
     source: &dyn Source,
     chain: &Chain,
     spec: &ForkSpec,
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
 ) -> io::Result<ForkReport> {
-    let side = off_chain(t, chain, side_artifacts(t, &chain.visible(t)));
-    let physical = physical_records(t, chain);
-    let mut writer = Writer::new(t, source, spec, out);
-    let (mut side, mut tail) = (side.into_iter().peekable(), None::<IdIx>);
-    while let Some(a) = side.next_if(|a| a.behind.is_none()) {
-        writer.record(a.record, Parent::Verbatim)?;
-    }
-    // Artifacts come by the chain record they stand behind; in file order that need not be chain order.
-    let mut behind: hashbrown::HashMap<IdIx, Vec<RecordIx>> = hashbrown::HashMap::new();
-    for a in side {
-        if let Some(id) = a.behind {
-            behind.entry(id).or_default().push(a.record);
+    let Plan { records, dropped, tail } = Plan::new(t, chain);
+    let batches = batches(t, &records);
+    let lines = Lines::new(t, spec);
+    let parent_session = t.session_ids.first().map_or("", String::as_str);
+    let ids = payload::Remap::new(parent_session, &spec.session_id);
+    let mut out = BufWriter::with_capacity(AT_LEAST, out);
+    let mut child =
+        Child { out: &mut out, ids, dropped: &dropped, report: ForkReport::default(), line: Vec::new() };
+    parallel::run(
+        batches.len() as u64,
+        parallel::workers(),
+        &mut child,
+        &|| (Window::new(source), Vec::new()),
+        &|stage: Stage<'_, Child<'_>>, (window, bytes)| {
+            let batch = batches[stage.step() as usize].clone();
+            bytes.clear();
+            match rewrite(&lines, window, &records, batch, bytes) {
+                Ok(payloads) => stage.turn(|child| child.take(bytes, payloads)),
+                Err(e) => stage.turn(|_| Err(e)),
+            }
+        },
+    )?;
+    child.report.records = records.len() as u64;
+    let report = child.finish(t, spec, tail)?;
+    out.flush()?;
+    Ok(report)
+}
+
+/// The lines of some records, all but those whose payloads are rewritten when their turn has come.
+fn rewrite(
+    lines: &Lines<'_>,
+    source: &mut Window<'_>,
+    records: &[(RecordIx, Parent)],
+    batch: Range<usize>,
+    bytes: &mut Vec<u8>,
+) -> io::Result<Vec<Waiting>> {
+    let mut waiting = Vec::new();
+    for at in batch {
+        let (ix, parent) = records[at];
+        let record = lines.t.record(ix);
+        let line = source.bytes(record.span)?;
+        let changed = lines.changed(line, record.id, parent, at == 0).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("line {} is no longer the record that was read", lines.t.line(ix)),
+            )
+        })?;
+        if changed.payload.is_some() {
+            let edits = changed.edits();
+            let (before, line) = (bytes.len(), line.to_owned());
+            waiting.extend(changed.payload.map(|payload| Waiting { before, line, edits, payload }));
+        } else {
+            changed.write(bytes);
+            bytes.push(b'\n');
         }
     }
-    for (id, records) in chain.uuids.iter().zip(&physical) {
-        let Some(first) = t.first(*id) else { continue };
-        let flags = t.record(first).flags;
-        let hidden = flags.has(Flags::UNSEEN);
-        if hidden && !flags.has(Flags::ARTIFACT) {
-            writer.dropped(*id, tail);
-            continue;
+    Ok(waiting)
+}
+
+/// A record whose payload names what the records before it do.
+struct Waiting {
+    /// How many bytes of its batch stand before it.
+    before: usize,
+    line: Vec<u8>,
+    edits: Vec<Edit>,
+    payload: Payload,
+}
+
+/// What is written at once, in bytes. Batches are longer mostly, and are written from where they stand.
+const AT_LEAST: usize = 64 << 10;
+
+/// How many bytes of records are rewritten at a time, if they are more than one.
+const BATCH: u64 = 256 << 10;
+
+/// Records that stand one behind the other in the child, by their places.
+fn batches(t: &Transcript, records: &[(RecordIx, Parent)]) -> Vec<Range<usize>> {
+    let (mut batches, mut from, mut bytes) = (Vec::new(), 0, 0);
+    for (at, &(ix, _)) in records.iter().enumerate() {
+        let len = u64::from(t.record(ix).span.len);
+        if bytes + len > BATCH && at > from {
+            batches.push(from..at);
+            (from, bytes) = (at, 0);
         }
-        let parent = match t.record(first).parent {
-            Some(parent) if hidden && writer.retained(parent) => Parent::Verbatim,
-            _ => Parent::Linear(tail),
-        };
-        for &record in records {
-            writer.record(record, parent)?;
-        }
-        if !hidden {
-            tail = Some(*id);
-        }
-        for record in behind.remove(id).unwrap_or_default() {
-            writer.record(record, Parent::Verbatim)?;
-        }
+        bytes += len;
     }
-    writer.finish(tail)
+    if from < records.len() {
+        batches.push(from..records.len());
+    }
+    batches
+}
+
+/// What the child holds.
+struct Plan {
+    /// The records in their order, and what each hangs below.
+    records: Vec<(RecordIx, Parent)>,
+    /// Uuids left out, and the visible record before each: checkpoints may name them.
+    dropped: HashMap<String, Option<String>>,
+    /// The last record that the client sees.
+    tail: Option<IdIx>,
+}
+
+impl Plan {
+    fn new(t: &Transcript, chain: &Chain) -> Self {
+        let side = off_chain(t, chain, side_artifacts(t, &chain.visible(t)));
+        let physical = physical_records(t, chain);
+        let mut plan = Plan { records: Vec::new(), dropped: HashMap::new(), tail: None };
+        let mut retained = vec![false; t.ids.len()];
+        let mut side = side.into_iter().peekable();
+        while let Some(a) = side.next_if(|a| a.behind.is_none()) {
+            plan.add(t, a.record, Parent::Verbatim, &mut retained);
+        }
+        // Artifacts come by the chain record they stand behind; in file order that need not be chain order.
+        let mut behind: HashMap<IdIx, Vec<RecordIx>> = HashMap::new();
+        for a in side {
+            if let Some(id) = a.behind {
+                behind.entry(id).or_default().push(a.record);
+            }
+        }
+        for (id, records) in chain.uuids.iter().zip(&physical) {
+            let Some(first) = t.first(*id) else { continue };
+            let flags = t.record(first).flags;
+            let hidden = flags.has(Flags::UNSEEN);
+            if hidden && !flags.has(Flags::ARTIFACT) {
+                plan.dropped.insert(t.ids.text(*id), plan.tail.map(|before| t.ids.text(before)));
+                continue;
+            }
+            let parent = match t.record(first).parent {
+                Some(parent) if hidden && retained[parent.ix()] => Parent::Verbatim,
+                _ => Parent::Linear(plan.tail),
+            };
+            for &record in records {
+                plan.add(t, record, parent, &mut retained);
+            }
+            if !hidden {
+                plan.tail = Some(*id);
+            }
+            for record in behind.remove(id).unwrap_or_default() {
+                plan.add(t, record, Parent::Verbatim, &mut retained);
+            }
+        }
+        plan
+    }
+
+    fn add(&mut self, t: &Transcript, record: RecordIx, parent: Parent, retained: &mut [bool]) {
+        self.records.push((record, parent));
+        retained[t.record(record).id.ix()] = true;
+    }
 }
 
 /// For each uuid of the chain all of its records, in file order.
@@ -103,6 +222,7 @@ fn physical_records(t: &Transcript, chain: &Chain) -> Vec<Vec<RecordIx>> {
     physical
 }
 
+/// The parent of a record in the child.
 #[derive(Clone, Copy)]
 enum Parent {
     /// As it stands: the parent is in the child too.
@@ -111,134 +231,48 @@ enum Parent {
     Linear(Option<IdIx>),
 }
 
-struct Writer<'a> {
-    t: &'a Transcript,
-    source: Window<'a>,
-    spec: &'a ForkSpec,
-    /// The session ids of the child and of its source, as JSON.
-    sessions: [String; 2],
-    out: &'a mut dyn Write,
+/// The child as far as it is written.
+struct Child<'a> {
+    out: &'a mut (dyn Write + Send),
     ids: payload::Remap<'a>,
+    dropped: &'a HashMap<String, Option<String>>,
     report: ForkReport,
-    /// Uuids that the child holds so far.
-    written: Vec<bool>,
-    /// Uuids left out, and the visible record before each: checkpoints may name them.
-    dropped: hashbrown::HashMap<String, Option<String>>,
+    /// Room for a line.
     line: Vec<u8>,
-    rewritten: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(t: &'a Transcript, source: &'a dyn Source, spec: &'a ForkSpec, out: &'a mut dyn Write) -> Self {
-        let parent_session = t.session_ids.first().map_or("", String::as_str);
-        Writer {
-            t,
-            source: Window::new(source),
-            spec,
-            sessions: [json!(spec.session_id).to_string(), json!(t.session_ids.first()).to_string()],
-            out,
-            ids: payload::Remap::new(parent_session, &spec.session_id),
-            report: ForkReport::default(),
-            written: vec![false; t.ids.len()],
-            dropped: hashbrown::HashMap::new(),
-            line: Vec::new(),
-            rewritten: Vec::new(),
+impl Child<'_> {
+    /// Adds the next records.
+    fn take(&mut self, bytes: &[u8], waiting: Vec<Waiting>) -> io::Result<()> {
+        let mut done = 0;
+        for Waiting { before, line, mut edits, payload: Payload { subtype, at } } in waiting {
+            self.out.write_all(&bytes[done..before])?;
+            done = before;
+            let within =
+                self.ids.rewrite(&subtype, &line[at.clone()], self.dropped, &mut self.report.backups);
+            let placed = within
+                .into_iter()
+                .map(|e| Edit { at: at.start + e.at.start..at.start + e.at.end, with: e.with });
+            edits.extend(placed);
+            self.line.clear();
+            apply(&line, edits, &mut self.line);
+            self.line.push(b'\n');
+            self.out.write_all(&self.line)?;
         }
+        self.out.write_all(&bytes[done..])
     }
 
-    fn retained(&self, id: IdIx) -> bool {
-        self.written[id.ix()]
-    }
-
-    fn dropped(&mut self, id: IdIx, before: Option<IdIx>) {
-        self.dropped.insert(self.t.ids.text(id), before.map(|b| self.t.ids.text(b)));
-    }
-
-    fn record(&mut self, ix: RecordIx, parent: Parent) -> io::Result<()> {
-        let record = self.t.record(ix);
-        self.line.clear();
-        self.line.extend_from_slice(self.source.bytes(record.span)?);
-        let edits = self.edits(record.id, parent).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("line {} is no longer the record that was read", self.t.line(ix)),
-            )
-        })?;
-        self.rewritten.clear();
-        apply(&self.line, edits, &mut self.rewritten);
-        self.rewritten.push(b'\n');
-        self.out.write_all(&self.rewritten)?;
-        self.written[record.id.ix()] = true;
-        self.report.records += 1;
-        Ok(())
-    }
-
-    fn edits(&mut self, id: IdIx, parent: Parent) -> Option<Vec<Edit>> {
-        let found = members(&self.line)?;
-        let mut edits = Vec::with_capacity(4);
-        // `with` is JSON.
-        let mut set = |key: &str, with: &str| {
-            let before = edits.len();
-            let named = found.iter().filter(|m| m.key == key);
-            edits.extend(named.map(|m| Edit { at: m.value.clone(), with: with.into() }));
-            edits.len() > before
-        };
-        let [child, source] = &self.sessions;
-        let quoted = |id: IdIx| json!(self.t.ids.text(id)).to_string();
-        set("sessionId", child);
-        if let Parent::Linear(to) = parent {
-            set("parentUuid", &to.map_or_else(|| "null".to_owned(), quoted));
-        }
-        let mut added = String::new();
-        // The client looks the child up by the first record's folder.
-        let cwd = last(&found, "cwd").and_then(|r| string(&self.line, r));
-        if self.report.records == 0
-            && cwd != self.t.first_cwd
-            && let Some(project) = &self.t.first_cwd
-        {
-            let project = json!(project).to_string();
-            if !set("cwd", &project) {
-                added += &format!(",\"cwd\":{project}");
-            }
-        }
-        let from = format!("{{\"sessionId\":{source},\"messageUuid\":{}}}", quoted(id));
-        if !set("forkedFrom", &from) {
-            added += &format!(",\"forkedFrom\":{from}");
-        }
-        if !added.is_empty() {
-            let end = self.line.iter().rposition(|&b| b == b'}')?;
-            edits.push(Edit { at: end..end, with: added.into_bytes() });
-        }
-        if let Some(range) = last(&found, "systemPayload") {
-            let text = |key: &str| last(&found, key).and_then(|r| string(&self.line, r));
-            if text("type").as_deref() == Some("system")
-                && let Some(subtype) = text("subtype")
-            {
-                let payload = &self.line[range.clone()];
-                let rewritten = self.ids.rewrite(&subtype, payload, &self.dropped, &mut self.report.backups);
-                edits.extend(
-                    rewritten
-                        .into_iter()
-                        .map(|e| Edit { at: range.start + e.at.start..range.start + e.at.end, with: e.with }),
-                );
-            }
-        }
-        Some(edits)
-    }
-
-    fn finish(mut self, tail: Option<IdIx>) -> io::Result<ForkReport> {
-        self.report.tail = tail.map(|id| self.t.ids.text(id)).unwrap_or_default();
-        if let Some(title) = &self.spec.title {
-            let uuid = derived_uuid("title", Agent::Qwen, &self.spec.session_id, &self.spec.operation_id);
+    fn finish(mut self, t: &Transcript, spec: &ForkSpec, tail: Option<IdIx>) -> io::Result<ForkReport> {
+        self.report.tail = tail.map(|id| t.ids.text(id)).unwrap_or_default();
+        if let Some(title) = &spec.title {
+            let uuid = derived_uuid("title", Agent::Qwen, &spec.session_id, &spec.operation_id);
             let mut record = json!({
-                "uuid": uuid, "parentUuid": tail.map(|id| self.t.ids.text(id)),
-                "sessionId": self.spec.session_id, "timestamp": super::timestamp(self.spec.now),
+                "uuid": uuid, "parentUuid": tail.map(|id| t.ids.text(id)),
+                "sessionId": spec.session_id, "timestamp": super::timestamp(spec.now),
                 "type": "system", "provenance": "system",
             });
-            let optional = [
-                ("cwd", &self.t.first_cwd),
-                ("version", &self.spec.version.clone().or(self.t.client_version.clone())),
-            ];
+            let optional =
+                [("cwd", &t.first_cwd), ("version", &spec.version.clone().or(t.client_version.clone()))];
             for (key, value) in optional {
                 if let Some(value) = value {
                     record[key] = json!(value);

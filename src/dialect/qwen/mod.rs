@@ -79,7 +79,7 @@ impl Dialect for Qwen {
         source: &dyn Source,
         chain: &Chain,
         fork: &ForkSpec,
-        out: &mut dyn Write,
+        out: &mut (dyn Write + Send),
     ) -> io::Result<ForkReport> {
         fork::write(t, source, chain, fork, out)
     }

@@ -1,6 +1,6 @@
 //! The dialect over a rendered family ([`super::render`]).
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use serde_json::json;
 
@@ -122,8 +122,9 @@ impl Dialect for Reasonix {
         source: &dyn Source,
         chain: &Chain,
         fork: &ForkSpec,
-        out: &mut dyn Write,
+        out: &mut (dyn Write + Send),
     ) -> io::Result<ForkReport> {
+        let mut out = BufWriter::new(out);
         let first = json!({"schema": SCHEMA, "asked": fork.session_id});
         writeln!(out, "{first}")?;
         let mut report = ForkReport::default();
@@ -138,6 +139,7 @@ impl Dialect for Reasonix {
         let end =
             json!({"uuid": fork.session_id, "parent": parent, "session": fork.session_id, "kind": "end"});
         writeln!(out, "{end}")?;
+        out.flush()?;
         Ok(report)
     }
 
