@@ -6,6 +6,7 @@ use crate::{Result, inputs::Inputs, measure::Program, shapes::Form};
 
 /// Parts of the program by the beginnings of the names of their functions; the first that fits counts.
 const PARTS: &[(&str, &[&str])] = &[
+    ("where strings and lines may end", &["offshoot::dialect::jsonl::marked::mark"]),
     ("cutting JSON into members", &["offshoot::dialect::jsonl::"]),
     ("what the client makes of a record", &["offshoot::dialect::"]),
     ("index of ids and records", &["offshoot::transcript::", "hashbrown::"]),

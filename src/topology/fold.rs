@@ -16,19 +16,41 @@ impl Fold {
     /// Adds a piece; pieces are joined by a space.
     pub fn push(&mut self, text: &str) {
         self.blank = true;
-        for c in text.chars() {
-            if self.cut {
-                return;
-            }
-            if is_js_space(c) {
-                self.blank = true;
+        let mut rest = text;
+        while !self.cut && !rest.is_empty() {
+            // Words are nearly all of it.
+            let word = rest.bytes().take_while(u8::is_ascii_graphic).count();
+            if word > 0 {
+                self.end_blank();
+                self.put_ascii(&rest[..word]);
+                rest = &rest[word..];
                 continue;
             }
-            if std::mem::take(&mut self.blank) && self.units > 0 {
-                self.put(' ');
+            let mut chars = rest.chars();
+            let Some(c) = chars.next() else { return };
+            rest = chars.as_str();
+            if is_js_space(c) {
+                self.blank = true;
+            } else {
+                self.end_blank();
+                self.put(c);
             }
-            self.put(c);
         }
+    }
+
+    fn end_blank(&mut self) {
+        if std::mem::take(&mut self.blank) && self.units > 0 {
+            self.put(' ');
+        }
+    }
+
+    /// [`Fold::put`] for each character of a text of ASCII.
+    fn put_ascii(&mut self, word: &str) {
+        let room = if self.cut { 0 } else { UNITS - self.units };
+        self.cut |= word.len() > room;
+        let fits = &word[..word.len().min(room)];
+        self.units += fits.len();
+        self.out.push_str(fits);
     }
 
     fn put(&mut self, c: char) {
@@ -97,5 +119,38 @@ mod tests {
         assert_eq!(fold(&[&(x(198) + "\u{1f642}")]).unwrap(), x(198) + "\u{1f642}");
         assert_eq!(fold(&[&(x(199) + "\u{1f642}")]).unwrap(), x(199) + "...");
         assert_eq!(fold(&[&(x(199) + "\u{1f642}y")]).unwrap(), x(199) + "...");
+    }
+
+    /// As it is said: character by character.
+    fn by_characters(pieces: &[&str]) -> Option<String> {
+        let (mut out, mut units, mut cut) = (String::new(), 0, false);
+        for piece in pieces {
+            let mut blank = true;
+            for c in piece.chars() {
+                if is_js_space(c) {
+                    blank = true;
+                    continue;
+                }
+                let space = (std::mem::take(&mut blank) && units > 0).then_some(' ');
+                for c in space.into_iter().chain([c]) {
+                    cut |= units + c.len_utf16() > UNITS;
+                    if !cut {
+                        units += c.len_utf16();
+                        out.push(c);
+                    }
+                }
+            }
+        }
+        (!out.is_empty()).then(|| out + if cut { "..." } else { "" })
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn words_at_once_are_their_characters(
+            pieces in proptest::collection::vec("([a-z.]{1,40}|[ \\n\u{a0}]{1,3}|[é字\u{1f642}]|\u{85}|\u{feff}){0,40}", 0..4),
+        ) {
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            proptest::prop_assert_eq!(fold(&pieces), by_characters(&pieces));
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Tables over pairs of which nearly every first half has one second half.
 
+use std::cell::Cell;
+
 use hashbrown::HashMap;
 
 use crate::transcript::IdIx;
@@ -33,11 +35,39 @@ impl<V: Copy> Pairs<V> {
     }
 }
 
-/// The pairs of a sorted list that begin with an id.
-pub(super) fn ofs(sorted: &[(IdIx, IdIx)], a: IdIx) -> &[(IdIx, IdIx)] {
-    let from = sorted.partition_point(|&(first, _)| first < a);
-    let len = sorted[from..].partition_point(|&(first, _)| first == a);
-    &sorted[from..from + len]
+/// A sorted list of pairs. Mostly the ids asked for come in its order.
+pub(super) struct Sorted {
+    pairs: Vec<(IdIx, IdIx)>,
+    /// Behind the pairs that were found last.
+    behind: Cell<usize>,
+}
+
+impl Sorted {
+    pub fn new(mut pairs: Vec<(IdIx, IdIx)>) -> Self {
+        pairs.sort_unstable();
+        pairs.dedup();
+        Sorted { pairs, behind: Cell::new(0) }
+    }
+
+    /// The pairs that begin with an id.
+    pub fn of(&self, a: IdIx) -> &[(IdIx, IdIx)] {
+        let (last, next) = (self.behind.get().checked_sub(1), self.pairs.get(self.behind.get()));
+        let is_next =
+            next.is_some_and(|&(first, _)| first == a) && last.is_none_or(|at| self.pairs[at].0 < a);
+        let from = match is_next {
+            true => self.behind.get(),
+            false => self.pairs.partition_point(|&(first, _)| first < a),
+        };
+        let rest = &self.pairs[from..];
+        // Few have more than one, and of those that have many not each is stepped on.
+        let is_more = rest.get(1).is_some_and(|&(first, _)| first == a);
+        let len = match is_more {
+            true => rest.partition_point(|&(first, _)| first == a),
+            false => usize::from(rest.first().is_some_and(|&(first, _)| first == a)),
+        };
+        self.behind.set(from + len);
+        &self.pairs[from..from + len]
+    }
 }
 
 #[cfg(test)]
@@ -61,8 +91,15 @@ mod tests {
     #[test]
     fn a_list_by_its_first_halves() {
         let id = IdIx::new;
-        let list: Vec<_> = [(0, 5), (2, 1), (2, 3), (4, 0)].map(|(a, b)| (id(a), id(b))).into();
-        let lens: Vec<_> = (0..6).map(|a| ofs(&list, id(a)).len()).collect();
-        assert_eq!(lens, [1, 0, 2, 0, 1, 0]);
+        let list = Sorted::new([(4, 0), (2, 3), (0, 5), (2, 1), (2, 3)].map(|(a, b)| (id(a), id(b))).into());
+        let len = |a| list.of(id(a)).len();
+        // From each to each: what was asked for before changes nothing.
+        for first in 0..6 {
+            for second in 0..6 {
+                let lens = [1, 0, 2, 0, 1, 0];
+                assert_eq!((len(first), len(second)), (lens[first as usize], lens[second as usize]));
+            }
+        }
+        assert_eq!(list.of(id(2)), [(id(2), id(1)), (id(2), id(3))]);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! Everything here is linear but for the sorting of calls and answers; each record is asked once for what is above it.
 
-use super::pairs::{Pairs, ofs};
+use super::pairs::{Pairs, Sorted};
 use crate::{
     record::{RecordKind, Turn},
     transcript::{
@@ -28,39 +28,28 @@ struct Grouping<'a> {
     rounds: &'a Rounds,
     /// By id.
     above: Vec<Option<IdIx>>,
-    /// Which message makes which call: (message, call), sorted.
-    calls: Vec<(IdIx, IdIx)>,
-    /// Which record answers which call: (record, call), sorted.
-    answered: Vec<(IdIx, IdIx)>,
+    /// Which message makes which call.
+    calls: Sorted,
+    /// Which record answers which call.
+    answered: Sorted,
     /// What the round of (record, message) hangs below, where it was asked for already; `None` within is none.
     entries: Pairs<Option<IdIx>>,
 }
 
 impl<'a> Grouping<'a> {
     fn new(t: &'a Transcript, rounds: &'a Rounds) -> Self {
-        let mut g = Grouping {
+        let call = |&(record, call): &(RecordIx, IdIx)| {
+            defined(t, record).and(rounds.message[record as usize]).map(|message| (message, call))
+        };
+        let answer = |&(record, call): &(RecordIx, IdIx)| defined(t, record).map(|id| (id, call));
+        Grouping {
             t,
             rounds,
             above: Vec::new(),
-            calls: Vec::new(),
-            answered: Vec::new(),
+            calls: Sorted::new(rounds.calls.iter().filter_map(call).collect()),
+            answered: Sorted::new(rounds.answers.iter().filter_map(answer).collect()),
             entries: Pairs::new(t.ids.len()),
-        };
-        let call = |&(record, call): &(RecordIx, IdIx)| {
-            g.defined(record).and(rounds.message[record as usize]).map(|message| (message, call))
-        };
-        let answer = |&(record, call): &(RecordIx, IdIx)| g.defined(record).map(|id| (id, call));
-        (g.calls, g.answered) = (
-            sorted(rounds.calls.iter().filter_map(call).collect()),
-            sorted(rounds.answers.iter().filter_map(answer).collect()),
-        );
-        g
-    }
-
-    /// The id of a record that defines its id.
-    fn defined(&self, record: RecordIx) -> Option<IdIx> {
-        let id = self.t.record(record).id;
-        (self.t.first(id) == Some(record)).then_some(id)
+        }
     }
 
     fn ids(&self) -> impl Iterator<Item = (IdIx, RecordIx)> + use<'a> {
@@ -136,8 +125,8 @@ impl<'a> Grouping<'a> {
         if source.is_some_and(|source| self.message(source) == Some(message)) {
             return true;
         }
-        let own = ofs(&self.answered, result);
-        let calls = ofs(&self.calls, message);
+        let own = self.answered.of(result);
+        let calls = self.calls.of(message);
         // The shorter list is gone through, so that a wide fan of either kind costs no square.
         let (short, long) = if own.len() <= calls.len() { (own, calls) } else { (calls, own) };
         short.iter().any(|(_, call)| long.binary_search_by_key(call, |&(_, call)| call).is_ok())
@@ -246,7 +235,7 @@ impl<'a> Grouping<'a> {
                 _ => {}
             }
         }
-        let unit_of = |record| self.defined(record).and_then(|id| units.of[id.ix()]);
+        let unit_of = |record| defined(self.t, record).and_then(|id| units.of[id.ix()]);
         let answers = self.rounds.answers.iter().filter_map(|&(r, call)| Some((unit_of(r)?, call)));
         let answered = sorted(answers.collect());
         for &(record, call) in &self.rounds.calls {
@@ -260,6 +249,12 @@ impl<'a> Grouping<'a> {
         }
         turns
     }
+}
+
+/// The id of a record that defines its id.
+fn defined(t: &Transcript, record: RecordIx) -> Option<IdIx> {
+    let id = t.record(record).id;
+    (t.first(id) == Some(record)).then_some(id)
 }
 
 fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
