@@ -45,8 +45,8 @@ impl KeptNote {
             KeptRecords::Segment { head, tail } => {
                 let mut ids = Vec::new();
                 let mut at = *tail;
-                // A ring is left after as many steps as there are records.
-                while ids.len() <= t.records.len() {
+                // A ring is left after as many steps as there are records, whatever it is made of.
+                for _ in 0..=t.records.len() {
                     let record = known(at)?;
                     if told(t, Some(record)) {
                         ids.push(at);

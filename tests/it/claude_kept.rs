@@ -285,3 +285,25 @@ fn in_place_a_leaf_before_such_a_boundary_is_out_of_reach() {
     assert_eq!(code("a1", false), Ok(()));
     assert_eq!(code("a3", true), Ok(()));
 }
+
+#[test]
+fn a_segment_that_ends_in_a_ring_of_signs_of_progress_is_void() {
+    let ring = [rec("p1", "p2"), rec("p2", "p1")];
+    for (head, tail) in [("q0", "p1"), ("p9", "p2"), ("q0", "n1")] {
+        let beside = [rec("n1", "p1")];
+        let bytes = file(&all(&[
+            &turn("0", ""),
+            &ring,
+            &beside,
+            &cut(1, "a0", segment("S1", head, tail)),
+            &turn("3", "S1"),
+        ]));
+        for version in ["2.1.197", "2.1.332"] {
+            assert_eq!(
+                sent(&bytes, version),
+                ("S1 q3 a3".to_owned(), "a3".to_owned()),
+                "{head} {tail} {version}"
+            );
+        }
+    }
+}
