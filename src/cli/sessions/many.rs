@@ -27,15 +27,15 @@ pub(super) fn each<T: Sync, R: Send>(global: &Global, items: &[T], work: impl Fn
         }
     };
     let threads = parallel::workers().min(items.len());
-    let mut made: Vec<(usize, R)> = if threads < 2 {
-        take()
-    } else {
-        thread::scope(|scope| {
-            let running: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
-            let ended = running.into_iter().map(|thread| thread.join());
-            ended.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        })
-    };
+    let mut made: Vec<(usize, R)> = thread::scope(|scope| {
+        // Where no thread is to be had, fewer do the same work.
+        let spawned = (1..threads).map_while(|_| thread::Builder::new().spawn_scoped(scope, take).ok());
+        let running: Vec<_> = spawned.collect();
+        let own = take();
+        let ended = running.into_iter().map(|thread| thread.join());
+        let others = ended.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        own.into_iter().chain(others).collect()
+    });
     bar.finish_and_clear();
     made.sort_by_key(|&(at, _)| at);
     made.into_iter().map(|(_, made)| made).collect()
