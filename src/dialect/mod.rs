@@ -52,8 +52,8 @@ pub trait Dialect: Sync + Send {
     /// Decodes what a summary needs of one record.
     fn decode(&self, bytes: &[u8]) -> Decoded;
 
-    /// [`Self::decode`] with no more of each visible text than its first `most` bytes as the record spells it, and
-    /// whether no text is longer: a text of many megabytes is shown by its first words.
+    /// [`Self::decode`] with no more of a visible text than its first `most` bytes as the record spells it, and with none
+    /// behind one that is longer; says whether that was all. A text of many megabytes is shown by its first words.
     fn decode_beginning(&self, bytes: &[u8], most: usize) -> (Decoded, bool) {
         let _ = most;
         (self.decode(bytes), true)

@@ -308,3 +308,59 @@ impl Nearest {
         Nearest { by_segment: vec![Self::UNASKED; segments], on_cycle: HashMap::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        dialect::{Client, claude::Claude, qwen::Qwen},
+        topology::inspect,
+    };
+
+    /// What is shown of a prompt of these parts, as `spelled` in its record.
+    fn shown(dialect: &dyn Dialect, claude: bool, spelled: &[String]) -> Option<String> {
+        let part = |text: &String| match claude {
+            true => format!(r#"{{"type":"text","text":"{text}"}}"#),
+            false => format!(r#"{{"text":"{text}"}}"#),
+        };
+        let parts = spelled.iter().map(part).collect::<Vec<_>>().join(",");
+        let member = if claude { "content" } else { "parts" };
+        let line = format!(
+            r#"{{"uuid":"a","parentUuid":null,"sessionId":"s","type":"user","cwd":"/","timestamp":"2026-01-01T00:00:00Z","message":{{"role":"user","{member}":[{parts}]}}}}{}"#,
+            "\n"
+        );
+        let bytes = line.into_bytes();
+        let t = dialect.read(&bytes).unwrap();
+        let inspection = inspect(&t, &bytes, dialect, &Client::default()).unwrap();
+        inspection.branches[0].first_user_text_after_branch_point.clone()
+    }
+
+    proptest! {
+        #[test]
+        fn however_long_a_text_is_spelled_what_follows_it_stands_behind_all_of_it(
+            parts in prop::collection::vec(
+                prop::collection::vec((prop::sample::select(vec!["\u{e9}", "x", " ", "B", "\u{5b57}"]), 1usize..900), 1..3),
+                1..4,
+            ),
+            ascii in any::<bool>(),
+        ) {
+            let texts: Vec<String> =
+                parts.iter().map(|runs| runs.iter().map(|&(c, n)| c.repeat(n)).collect()).collect();
+            let spelled: Vec<String> = texts
+                .iter()
+                .map(|text| {
+                    let escape = |c: char| if c.is_ascii() || !ascii { c.to_string() } else { format!("\\u{:04x}", c as u32) };
+                    text.chars().map(escape).collect()
+                })
+                .collect();
+            let mut fold = Fold::default();
+            texts.iter().for_each(|text| fold.push(text));
+            let whole = fold.finish();
+            prop_assert_eq!(shown(&Qwen, false, &spelled), whole.clone(), "{}", json!(spelled));
+            prop_assert_eq!(shown(&Claude, true, &spelled), whole);
+        }
+    }
+}

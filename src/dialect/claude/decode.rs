@@ -13,7 +13,8 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     beginning(bytes, usize::MAX).0
 }
 
-/// The same with at most `most` bytes of each text as it is spelled, and whether that was all.
+/// The same with at most `most` bytes of a text as it is spelled and none behind one that is longer, and whether that was
+/// all.
 pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let (mut decoded, mut message) = (Decoded::default(), Message::default());
     let (mut kind, mut titles) = (None, [const { None }; TITLES.len()]);
@@ -38,8 +39,14 @@ pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let rank = TITLES.iter().position(|(of, _)| Some(*of) == kind.as_deref());
     decoded.title = rank.and_then(|rank| titles[rank].take());
     let content = message.content;
-    let begins: SmallVec<[RawStr<'_>; 1]> = content.texts.iter().map(|text| text.beginning(most)).collect();
-    let whole = begins == content.texts;
+    let mut begins: SmallVec<[RawStr<'_>; 1]> = SmallVec::new();
+    let mut whole = true;
+    for text in content.texts {
+        if whole {
+            begins.push(text.beginning(most));
+            whole = begins.last() == Some(&text);
+        }
+    }
     decoded.texts = begins.iter().map(|begin| begin.text().into_owned()).collect();
     decoded.calls = content.calls.into_iter().map(|c| c.text().into_owned()).collect();
     decoded.responses = content.answers.into_iter().map(|c| c.text().into_owned()).collect();

@@ -11,7 +11,8 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
     beginning(bytes, usize::MAX).0
 }
 
-/// The same with at most `most` bytes of each text as it is spelled, and whether that was all.
+/// The same with at most `most` bytes of a text as it is spelled and none behind one that is longer, and whether that was
+/// all.
 pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let mut read = Read { most, whole: true, ..Read::default() };
     let mut cursor = Cursor::new(bytes);
@@ -61,8 +62,9 @@ impl<'a> Read<'a> {
         texts.clear();
         calls.clear();
         responses.clear();
+        self.whole = true;
         for part in parts {
-            if let (Field::Str(text), false) = (part.text, part.thought) {
+            if let (Field::Str(text), false, true) = (part.text, part.thought, self.whole) {
                 let begin = text.beginning(self.most);
                 self.whole &= begin == text;
                 texts.push(begin.text().into_owned());
