@@ -282,3 +282,34 @@ fn a_long_chain_is_written_in_its_order_whoever_rewrites_it() {
     assert!(found.next().unwrap().contains("custom_title") && found.next().is_none());
     assert!(r.bytes.len() > 8 << 20, "{}", r.bytes.len());
 }
+
+#[test]
+fn a_checkpoint_names_what_was_left_out_before_it_and_nothing_behind_it() {
+    let rec = |uuid: &str, parent: &str, rest: &str| {
+        let parent = if parent.is_empty() { "null".to_owned() } else { format!(r#""{parent}""#) };
+        format!(r#"{{"uuid":"{uuid}","parentUuid":{parent},"sessionId":"S","cwd":"/w",{rest}}}"#)
+    };
+    let said =
+        |role: &str| format!(r#""type":"{role}","message":{{"role":"{role}","parts":[{{"text":"hi"}}]}}"#);
+    let checkpoint = |uuid: &str| {
+        format!(
+            r#""type":"system","subtype":"branch_checkpoint","systemPayload":{{"startExclusiveRecordUuid":"{uuid}"}}"#
+        )
+    };
+    let sources = r#""type":"system","subtype":"session_sources_snapshot","systemPayload":{}"#;
+    let lines = [
+        rec("u1", "", &said("user")),
+        rec("c1", "u1", &checkpoint("s1")),
+        rec("s1", "c1", sources),
+        rec("c2", "s1", &checkpoint("s1")),
+        rec("a1", "c2", &said("assistant")),
+    ];
+    let r = read(format!("{}\n", lines.join("\n")).as_bytes());
+    let seed = seed_of(&r, &RecordId::from("a1")).unwrap();
+    let child = objects(&fork(&r, &seed));
+    let starts: Vec<&Value> = ["c1", "c2"]
+        .iter()
+        .map(|uuid| &child.iter().find(|o| o["uuid"] == *uuid).unwrap()["systemPayload"]["startExclusiveRecordUuid"])
+        .collect();
+    assert_eq!(starts, ["s1", "c1"]);
+}

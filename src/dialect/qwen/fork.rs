@@ -108,7 +108,7 @@ fn rewrite(
         if changed.payload.is_some() {
             let edits = changed.edits();
             let (before, line) = (bytes.len(), line.to_owned());
-            waiting.extend(changed.payload.map(|payload| Waiting { before, line, edits, payload }));
+            waiting.extend(changed.payload.map(|payload| Waiting { at, before, line, edits, payload }));
         } else {
             changed.write(bytes);
             bytes.push(b'\n');
@@ -119,6 +119,8 @@ fn rewrite(
 
 /// A record whose payload names what the records before it do.
 struct Waiting {
+    /// Its place in the child.
+    at: usize,
     /// How many bytes of its batch stand before it.
     before: usize,
     line: Vec<u8>,
@@ -153,8 +155,8 @@ fn batches(t: &Transcript, records: &[(RecordIx, Parent)]) -> Vec<Range<usize>> 
 struct Plan {
     /// The records in their order, and what each hangs below.
     records: Vec<(RecordIx, Parent)>,
-    /// Uuids left out, and the visible record before each: checkpoints may name them.
-    dropped: HashMap<String, Option<String>>,
+    /// Uuids left out, before which of `records`, and the visible record before each: checkpoints behind them may name them.
+    dropped: HashMap<String, (usize, Option<String>)>,
     /// The last record that the client sees.
     tail: Option<IdIx>,
 }
@@ -181,7 +183,8 @@ impl Plan {
             let flags = t.record(first).flags;
             let hidden = flags.has(Flags::UNSEEN);
             if hidden && !flags.has(Flags::ARTIFACT) {
-                plan.dropped.insert(t.ids.text(*id), plan.tail.map(|before| t.ids.text(before)));
+                let before = plan.tail.map(|before| t.ids.text(before));
+                plan.dropped.insert(t.ids.text(*id), (plan.records.len(), before));
                 continue;
             }
             let parent = match t.record(first).parent {
@@ -235,7 +238,7 @@ enum Parent {
 struct Child<'a> {
     out: &'a mut (dyn Write + Send),
     ids: payload::Remap<'a>,
-    dropped: &'a HashMap<String, Option<String>>,
+    dropped: &'a HashMap<String, (usize, Option<String>)>,
     report: ForkReport,
     /// Room for a line.
     line: Vec<u8>,
@@ -245,11 +248,15 @@ impl Child<'_> {
     /// Adds the next records.
     fn take(&mut self, bytes: &[u8], waiting: Vec<Waiting>) -> io::Result<()> {
         let mut done = 0;
-        for Waiting { before, line, mut edits, payload: Payload { subtype, at } } in waiting {
+        for Waiting { at: place, before, line, mut edits, payload: Payload { subtype, at } } in waiting {
             self.out.write_all(&bytes[done..before])?;
             done = before;
-            let within =
-                self.ids.rewrite(&subtype, &line[at.clone()], self.dropped, &mut self.report.backups);
+            let dropped = |uuid: &str| {
+                let (behind, before) = self.dropped.get(uuid)?;
+                (*behind <= place).then(|| before.clone())
+            };
+            let backups = &mut self.report.backups;
+            let within = self.ids.rewrite(&subtype, &line[at.clone()], &dropped, backups);
             let placed = within
                 .into_iter()
                 .map(|e| Edit { at: at.start + e.at.start..at.start + e.at.end, with: e.with });

@@ -23,12 +23,12 @@ impl<'a> Remap<'a> {
     }
 
     /// The edits within `payload`. Names of file-history backups that it refers to are added to `names`.
-    /// `dropped` maps uuids that the child lacks to the record before each.
+    /// `dropped`: of a uuid that the child lacks so far, the record before it.
     pub(super) fn rewrite(
         &mut self,
         subtype: &str,
         payload: &[u8],
-        dropped: &HashMap<String, Option<String>>,
+        dropped: &dyn Fn(&str) -> Option<Option<String>>,
         names: &mut Vec<String>,
     ) -> Vec<Edit> {
         match subtype {
@@ -150,10 +150,10 @@ impl<'a> Remap<'a> {
 }
 
 /// A checkpoint that starts behind a record which the child lacks starts behind the one before it.
-fn checkpoint(payload: &[u8], dropped: &HashMap<String, Option<String>>) -> Option<Vec<Edit>> {
+fn checkpoint(payload: &[u8], dropped: &dyn Fn(&str) -> Option<Option<String>>) -> Option<Vec<Edit>> {
     let found = members(payload)?;
     let at = last(&found, "startExclusiveRecordUuid")?;
-    let before = dropped.get(&string(payload, at)?)?;
-    let with = before.as_ref().map_or(Value::Null, |b| Value::String(b.clone())).to_string().into_bytes();
+    let before = dropped(&string(payload, at)?)?;
+    let with = before.map_or(Value::Null, Value::String).to_string().into_bytes();
     Some(vec![Edit { at: at.clone(), with }])
 }
