@@ -52,18 +52,50 @@ pub fn json_with(document: &impl Serialize, list: &str, items: &[impl Serialize 
 }
 
 fn write_with(
-    mut out: &mut (dyn Write + Send),
+    out: &mut (dyn Write + Send),
     document: &impl Serialize,
     list: &str,
     items: &[impl Serialize + Sync],
 ) -> io::Result<()> {
-    let mut around = Vec::new();
-    write_json(&mut around, document)?;
     // Quotes within a text are escaped, so that no text can look like it.
     let empty = format!("\"{list}\":[]");
-    let at = memmem::find(&around, empty.as_bytes()).expect("BUG: the list is there, and empty");
-    let (before, behind) = around.split_at(at + empty.len() - 1);
-    out.write_all(before)?;
+    let fill = |out: &mut (dyn Write + Send)| write_items(out, items);
+    let mut around = Around { out, empty: empty.as_bytes(), before: Some(Vec::new()), fill: &fill };
+    write_json(&mut around, document)?;
+    assert!(around.before.is_none(), "BUG: the list is there, and empty");
+    Ok(())
+}
+
+/// Passes a document on with something in the list that is empty in it.
+struct Around<'a> {
+    out: &'a mut (dyn Write + Send),
+    empty: &'a [u8],
+    /// What stands before the list, until that comes.
+    before: Option<Vec<u8>>,
+    fill: &'a dyn Fn(&mut (dyn Write + Send)) -> io::Result<()>,
+}
+
+impl Write for Around<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(before) = &mut self.before else { return self.out.write(bytes) };
+        let from = before.len().saturating_sub(self.empty.len());
+        before.extend_from_slice(bytes);
+        if let Some(found) = memmem::find(&before[from..], self.empty) {
+            let (before, behind) = before.split_at(from + found + self.empty.len() - 1);
+            self.out.write_all(before)?;
+            (self.fill)(self.out)?;
+            self.out.write_all(behind)?;
+            self.before = None;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn write_items(mut out: &mut (dyn Write + Send), items: &[impl Serialize + Sync]) -> io::Result<()> {
     parallel::run(
         items.len().div_ceil(ITEMS) as u64,
         parallel::workers(),
@@ -82,8 +114,7 @@ fn write_with(
             }
             stage.turn(|out| out.write_all(made))
         },
-    )?;
-    out.write_all(behind)
+    )
 }
 
 /// Writes text to stdout as it is: parts of it that come from a transcript have gone through

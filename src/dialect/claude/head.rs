@@ -11,13 +11,9 @@ use crate::{
 };
 
 /// What an object of the file is.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every one is a record, and a box for each takes longer"
-)]
 pub(super) enum Object<'a> {
     /// A record of the chain.
-    Record(Head<'a>),
+    Record(Box<Head<'a>>),
     /// A `last-prompt` that names a leaf.
     Pin { target: RawStr<'a>, explicit: bool },
     /// A `file-history-snapshot` or `file-history-delta`, and the record that it is for.
@@ -174,7 +170,7 @@ impl<'a> Fields<'a> {
         let Some(uuid) = id(self.uuid) else { return Object::Skipped("it has no `uuid`") };
         let flags = self.flags(&name, kind);
         let message = (kind == RecordKind::Assistant).then(|| id(self.message.id).unwrap_or(uuid));
-        Object::Record(Head {
+        Object::Record(Box::new(Head {
             uuid,
             parent: id(self.parent),
             session: self.session,
@@ -189,7 +185,7 @@ impl<'a> Fields<'a> {
             source: self.source,
             logical: id(self.logical).filter(|_| flags.has(Flags::COMPRESSION)),
             kept: self.kept.filter(|_| flags.has(Flags::COMPRESSION)).map(Box::new),
-        })
+        }))
     }
 
     fn flags(&self, name: &[u8], kind: RecordKind) -> Flags {

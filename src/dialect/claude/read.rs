@@ -63,10 +63,6 @@ pub(super) struct Line<'a> {
 }
 
 /// The first JSON value of a line.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every one is a record, and a box for each takes longer"
-)]
 enum First<'a> {
     Object(Object<'a>),
     Null,

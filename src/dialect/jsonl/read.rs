@@ -111,6 +111,9 @@ pub(in crate::dialect) fn read<R: Rules>(
     Ok(reader.t)
 }
 
+/// For how many lines of a region there is room at once; those of a record are longer mostly.
+const ROOM: usize = 1 << 10;
+
 /// The lines of a region.
 struct Lines<'a, R: Rules> {
     /// Each line with a line feed and its length with it; none if it is too long.
@@ -124,7 +127,7 @@ impl<'a, R: Rules> Lines<'a, R> {
         let survey = R::survey(region.bytes);
         let marks = marks.of(region.bytes);
         let text = marks.text(region.bytes);
-        let mut whole = Vec::with_capacity(marks.line_feeds().len());
+        let mut whole = Vec::with_capacity(marks.line_feeds().len().min(ROOM));
         let mut start = 0;
         for &end in marks.line_feeds() {
             let offset = region.offset + start as u64;
