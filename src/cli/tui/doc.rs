@@ -17,6 +17,7 @@ use crate::{
         session::{self, Digest, Opened},
     },
     dialect::View,
+    parallel,
     record::{Agent, RecordId, RecordKind},
     refusal::{Error, Result},
     topology::{Branch, Inspection, TopologyDiagnostic, Tree, strictly_below},
@@ -77,11 +78,12 @@ impl Doc {
     /// # Errors
     /// Faults of the ledger and the labels; `io`.
     pub fn of(global: &Global, opened: Opened) -> Result<Doc> {
-        let mut inspection = opened.inspect()?;
-        inspect::recall(global, &opened, &mut inspection)?;
         let t = &opened.snapshot.transcript;
         let (asides, below) = agents::find(&opened).map_err(Error::io("read", &opened.path))?;
-        let outline = Outline::new(t, &Tree::new(t), &below);
+        let (outline, inspection) =
+            parallel::join(|| Outline::new(t, &Tree::new(t), &below), || opened.inspect());
+        let mut inspection = inspection?;
+        inspect::recall(global, &opened, &mut inspection)?;
         let ends = turns::ends(&opened)?;
         let copies = if t.last_wins { HashMap::new() } else { copies(t) };
         let (marks, leaves) = marks(t, &inspection, &outline, global.redact);
