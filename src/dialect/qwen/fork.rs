@@ -19,10 +19,7 @@ use super::{
     payload,
 };
 use crate::{
-    dialect::{
-        ForkReport, ForkSpec, derived_uuid,
-        jsonl::members::{Edit, apply},
-    },
+    dialect::{ForkReport, ForkSpec, derived_uuid, jsonl::members::apply},
     parallel::{self, Stage},
     record::Agent,
     topology::Chain,
@@ -31,7 +28,7 @@ use crate::{
 
 mod line;
 
-use line::{Lines, Payload};
+use line::Lines;
 
 pub(super) fn attached(t: &Transcript, chain: &Chain) -> Vec<IdIx> {
     let mut ids: Vec<_> = off_chain(t, chain, side_artifacts(t, &chain.visible(t)))
@@ -65,7 +62,7 @@ pub(super) fn write(
     let ids = payload::Remap::new(parent_session, &spec.session_id);
     let mut out = BufWriter::with_capacity(AT_LEAST, out);
     let mut child =
-        Child { out: &mut out, ids, dropped: &dropped, report: ForkReport::default(), line: Vec::new() };
+        Child { out: &mut out, ids, dropped: &dropped, report: ForkReport::default(), payload: Vec::new() };
     parallel::run(
         batches.len() as u64,
         parallel::workers(),
@@ -86,7 +83,7 @@ pub(super) fn write(
     Ok(report)
 }
 
-/// The lines of some records, all but those whose payloads are rewritten when their turn has come.
+/// The lines of some records, and where payloads stand in them that are rewritten when their turn has come.
 fn rewrite(
     lines: &Lines<'_>,
     source: &mut Window<'_>,
@@ -105,27 +102,22 @@ fn rewrite(
                 format!("line {} is no longer the record that was read", lines.t.line(ix)),
             )
         })?;
-        if changed.payload.is_some() {
-            let edits = changed.edits();
-            let (before, line) = (bytes.len(), line.to_owned());
-            waiting.extend(changed.payload.map(|payload| Waiting { at, before, line, edits, payload }));
-        } else {
-            changed.write(bytes);
-            bytes.push(b'\n');
+        let payload = changed.write(bytes);
+        bytes.push(b'\n');
+        if let (Some(subtype), Some(payload)) = (changed.subtype, payload) {
+            waiting.push(Waiting { at, subtype, payload });
         }
     }
     Ok(waiting)
 }
 
-/// A record whose payload names what the records before it do.
+/// A system record whose payload may name what the records before it do.
 struct Waiting {
     /// Its place in the child.
     at: usize,
-    /// How many bytes of its batch stand before it.
-    before: usize,
-    line: Vec<u8>,
-    edits: Vec<Edit>,
-    payload: Payload,
+    subtype: String,
+    /// Where its payload stands in the bytes of its batch.
+    payload: Range<usize>,
 }
 
 /// What is written at once, in bytes. Batches are longer mostly, and are written from where they stand.
@@ -240,31 +232,28 @@ struct Child<'a> {
     ids: payload::Remap<'a>,
     dropped: &'a HashMap<String, (usize, Option<String>)>,
     report: ForkReport,
-    /// Room for a line.
-    line: Vec<u8>,
+    /// Room for a payload.
+    payload: Vec<u8>,
 }
 
 impl Child<'_> {
     /// Adds the next records.
     fn take(&mut self, bytes: &[u8], waiting: Vec<Waiting>) -> io::Result<()> {
         let mut done = 0;
-        for Waiting { at: place, before, line, mut edits, payload: Payload { subtype, at } } in waiting {
-            self.out.write_all(&bytes[done..before])?;
-            done = before;
+        for Waiting { at, subtype, payload } in waiting {
             let dropped = |uuid: &str| {
                 let (behind, before) = self.dropped.get(uuid)?;
-                (*behind <= place).then(|| before.clone())
+                (*behind <= at).then(|| before.clone())
             };
             let backups = &mut self.report.backups;
-            let within = self.ids.rewrite(&subtype, &line[at.clone()], &dropped, backups);
-            let placed = within
-                .into_iter()
-                .map(|e| Edit { at: at.start + e.at.start..at.start + e.at.end, with: e.with });
-            edits.extend(placed);
-            self.line.clear();
-            apply(&line, edits, &mut self.line);
-            self.line.push(b'\n');
-            self.out.write_all(&self.line)?;
+            let edits = self.ids.rewrite(&subtype, &bytes[payload.clone()], &dropped, backups);
+            if !edits.is_empty() {
+                self.payload.clear();
+                apply(&bytes[payload.clone()], edits, &mut self.payload);
+                self.out.write_all(&bytes[done..payload.start])?;
+                self.out.write_all(&self.payload)?;
+                done = payload.end;
+            }
         }
         self.out.write_all(&bytes[done..])
     }

@@ -11,7 +11,7 @@ use crate::{
         ForkSpec,
         jsonl::{
             json::{Cursor, Field},
-            members::{Edit, range, string},
+            members::{range, string},
         },
     },
     transcript::{IdIx, Transcript},
@@ -39,8 +39,8 @@ pub(super) struct Changed<'a> {
     adds_project: bool,
     adds_from: bool,
     end: usize,
-    /// Where more may change, by what the records before it hold.
-    pub payload: Option<Payload>,
+    /// Of a system record. Its payload may change too, by what the records before it hold.
+    pub subtype: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -49,12 +49,8 @@ enum Value {
     Parent,
     From,
     Project,
-}
-
-/// The `systemPayload` of a system record.
-pub(super) struct Payload {
-    pub subtype: String,
-    pub at: Range<usize>,
+    /// As it is.
+    Payload,
 }
 
 impl<'a> Lines<'a> {
@@ -79,7 +75,7 @@ impl<'a> Lines<'a> {
     ) -> Option<Changed<'l>> {
         let mut values: SmallVec<[_; 4]> = SmallVec::new();
         let mut folders: SmallVec<[Range<usize>; 1]> = SmallVec::new();
-        let (mut kind, mut subtype, mut payload) = (Field::Absent, Field::Absent, None);
+        let (mut kind, mut subtype) = (Field::Absent, Field::Absent);
         let mut adds_from = true;
         Cursor::new(line)
             .members(|key, value| {
@@ -91,7 +87,7 @@ impl<'a> Lines<'a> {
                         Value::From
                     }
                     b"cwd" if first => return range(value).map(|at| folders.push(at)),
-                    b"systemPayload" => return range(value).map(|at| payload = Some(at)),
+                    b"systemPayload" => Value::Payload,
                     b"type" => return value.field().map(|field| kind = field),
                     b"subtype" => return value.field().map(|field| subtype = field),
                     _ => return value.skip().map(drop),
@@ -110,25 +106,36 @@ impl<'a> Lines<'a> {
             values.sort_by_key(|(at, _)| at.start);
         }
         let is_system = matches!(kind, Field::Str(kind) if kind.is("system"));
-        let payload = payload
-            .filter(|_| is_system)
-            .and_then(|at| Some(Payload { subtype: subtype.text()?.into_owned(), at }));
+        let subtype = subtype.text().filter(|_| is_system).map(|text| text.into_owned());
         let parent = match parent {
             Parent::Linear(to) => to,
             Parent::Verbatim => None,
         };
         let end = memchr::memrchr(b'}', line)?;
-        Some(Changed { lines: self, line, id, parent, values, adds_project, adds_from, end, payload })
+        Some(Changed { lines: self, line, id, parent, values, adds_project, adds_from, end, subtype })
     }
 }
 
 impl Changed<'_> {
-    /// Adds the line as it is then.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        let mut done = 0;
+    /// Adds the line as it is then; returns where its payload stands in `out`, the last one if there are several.
+    pub fn write(&self, out: &mut Vec<u8>) -> Option<Range<usize>> {
+        let (mut done, mut payload) = (0, None);
         for (at, value) in &self.values {
             out.extend_from_slice(&self.line[done..at.start]);
-            self.value(*value, out);
+            let from = out.len();
+            match value {
+                Value::Session => out.extend_from_slice(self.lines.child.as_bytes()),
+                Value::Project => out.extend_from_slice(self.lines.project.as_bytes()),
+                Value::Parent => match self.parent {
+                    Some(parent) => self.lines.t.ids.quote(parent, out),
+                    None => out.extend_from_slice(b"null"),
+                },
+                Value::From => self.from(out),
+                Value::Payload => {
+                    out.extend_from_slice(&self.line[at.clone()]);
+                    payload = Some(from..out.len());
+                }
+            }
             done = at.end;
         }
         if self.adds_project || self.adds_from {
@@ -137,51 +144,25 @@ impl Changed<'_> {
             done = self.end;
         }
         out.extend_from_slice(&self.line[done..]);
-    }
-
-    /// The same as edits.
-    pub fn edits(&self) -> Vec<Edit> {
-        let value = |(at, value): &(Range<usize>, Value)| {
-            let mut with = Vec::new();
-            self.value(*value, &mut with);
-            Edit { at: at.clone(), with }
-        };
-        let mut edits: Vec<Edit> = self.values.iter().map(value).collect();
-        if self.adds_project || self.adds_from {
-            let mut with = Vec::new();
-            self.added(&mut with);
-            edits.push(Edit { at: self.end..self.end, with });
-        }
-        edits
+        payload
     }
 
     fn added(&self, out: &mut Vec<u8>) {
         if self.adds_project {
             out.extend_from_slice(b",\"cwd\":");
-            self.value(Value::Project, out);
+            out.extend_from_slice(self.lines.project.as_bytes());
         }
         if self.adds_from {
             out.extend_from_slice(b",\"forkedFrom\":");
-            self.value(Value::From, out);
+            self.from(out);
         }
     }
 
-    fn value(&self, value: Value, out: &mut Vec<u8>) {
-        let Lines { t, child, source, project } = self.lines;
-        match value {
-            Value::Session => out.extend_from_slice(child.as_bytes()),
-            Value::Project => out.extend_from_slice(project.as_bytes()),
-            Value::Parent => match self.parent {
-                Some(parent) => t.ids.quote(parent, out),
-                None => out.extend_from_slice(b"null"),
-            },
-            Value::From => {
-                out.extend_from_slice(b"{\"sessionId\":");
-                out.extend_from_slice(source.as_bytes());
-                out.extend_from_slice(b",\"messageUuid\":");
-                t.ids.quote(self.id, out);
-                out.push(b'}');
-            }
-        }
+    fn from(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"sessionId\":");
+        out.extend_from_slice(self.lines.source.as_bytes());
+        out.extend_from_slice(b",\"messageUuid\":");
+        self.lines.t.ids.quote(self.id, out);
+        out.push(b'}');
     }
 }
