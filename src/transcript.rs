@@ -335,18 +335,23 @@ impl Transcript {
     /// The line that a record stands on, from 1. Glued records share one.
     pub fn line(&self, ix: RecordIx) -> u32 {
         let behind = self.breaks.partition_point(|&(record, _)| record <= ix);
-        let (record, line) = behind.checked_sub(1).map_or((0, 1), |at| self.breaks[at]);
-        line.saturating_add(ix - record)
+        line_behind(self.breaks[..behind].last(), ix)
     }
 
     /// Appends a record that stands on a line, which is none before that of the last one, and keeps the id table's column of
     /// defining records right.
     pub fn push(&mut self, record: Record, line: u32) {
         let ix = RecordIx::try_from(self.records.len()).expect("BUG: more than 2^32 records");
-        if self.line(ix) != line {
+        if line_behind(self.breaks.last(), ix) != line {
             self.breaks.push((ix, line));
         }
         self.ids.note_record(record.id, ix, self.last_wins);
         self.records.push(record);
     }
+}
+
+/// The line of a record behind the last break before it.
+fn line_behind(last: Option<&(RecordIx, u32)>, ix: RecordIx) -> u32 {
+    let &(record, line) = last.unwrap_or(&(0, 1));
+    line.saturating_add(ix - record)
 }
