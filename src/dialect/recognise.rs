@@ -110,7 +110,7 @@ impl Signs<'_> {
     fn sign(&self) -> Sign {
         let Some(kind) = self.kind.text() else { return Sign::Nothing };
         if !matches!(self.uuid, Field::Str(s) if !s.is_empty()) {
-            let aside = super::claude::is_aside(&kind) && (self.session || self.names);
+            let aside = super::claude::is_aside(kind.as_bytes()) && (self.session || self.names);
             return if aside { Sign::Only(Agent::Claude) } else { Sign::Nothing };
         }
         match kind.as_ref() {

@@ -298,7 +298,7 @@ fn a_segment_that_ends_in_a_ring_of_signs_of_progress_is_void() {
             &cut(1, "a0", segment("S1", head, tail)),
             &turn("3", "S1"),
         ]));
-        for version in ["2.1.197", "2.1.332"] {
+        for version in VERSIONS {
             assert_eq!(
                 sent(&bytes, version),
                 ("S1 q3 a3".to_owned(), "a3".to_owned()),

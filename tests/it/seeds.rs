@@ -253,8 +253,8 @@ fn payloads_that_name_the_session_name_the_child() {
 
 #[test]
 fn a_long_chain_is_written_in_its_order_whoever_rewrites_it() {
-    // Lines of 40 to 6,000 bytes, so that they are rewritten some at a time, with payloads in between whose artifacts are
-    // named again later.
+    // Lines of 40 to 6,000 bytes, so that they are rewritten some at a time, with payloads in between that wait for their
+    // turn.
     let line = |n: usize, session: &str, forked: &str| {
         let parent = n.checked_sub(1).map_or("null".to_owned(), |n| format!(r#""r{n}""#));
         let head = format!(r#"{{"uuid":"r{n}","parentUuid":{parent},"sessionId":"{session}","cwd":"/w""#);

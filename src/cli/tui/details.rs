@@ -9,6 +9,7 @@ use crate::{
     cli::text::{beginning, clean, counted, width},
     dialect::{Part, View},
     record::{RecordId, RecordKind},
+    transcript::{RecordIx, Transcript},
 };
 
 /// More bytes of text than this are not shown; the end says how to see them.
@@ -57,9 +58,7 @@ pub fn details(doc: &Doc, row: Row) -> io::Result<Vec<Line>> {
         if number > 0 {
             out.push(Line::Text(String::new()));
         }
-        let t = doc.transcript();
-        let (kind, line) = (t.record(record).kind, t.line(record));
-        let shown = Shown { id: doc.id(record), kind, line, view: doc.view(record)? };
+        let shown = Shown::of(doc.transcript(), record, doc.view(record)?);
         one(doc, shown, &mut room, &mut out);
     }
     Ok(out)
@@ -70,9 +69,7 @@ fn subagent(doc: &Doc, aside: &Aside, row: Row) -> io::Result<Vec<Line>> {
     let mut out = Vec::new();
     if let Some(read) = aside.known().filter(|_| row.member > 0) {
         if let Some(record) = read.record(row.member) {
-            let t = &read.snapshot().transcript;
-            let (kind, line) = (t.record(record).kind, t.line(record));
-            let shown = Shown { id: read.id(record), kind, line, view: read.view(record)? };
+            let shown = Shown::of(&read.snapshot().transcript, record, read.view(record)?);
             one(doc, shown, &mut { MOST }, &mut out);
         }
         return Ok(out);
@@ -99,6 +96,13 @@ struct Shown {
     kind: RecordKind,
     line: u32,
     view: View,
+}
+
+impl Shown {
+    fn of(t: &Transcript, record: RecordIx, view: View) -> Self {
+        let r = t.record(record);
+        Shown { id: t.id(r.id), kind: r.kind, line: t.line(record), view }
+    }
 }
 
 fn one(doc: &Doc, shown: Shown, room: &mut usize, out: &mut Vec<Line>) {

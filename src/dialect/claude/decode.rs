@@ -1,12 +1,7 @@
 //! The parts of a record that a summary needs, decoded from its own bytes.
 
-use smallvec::SmallVec;
-
 use super::{content::Message, head::TITLES};
-use crate::dialect::{
-    Decoded,
-    jsonl::json::{Cursor, RawStr},
-};
+use crate::dialect::{Decoded, jsonl::json::Cursor};
 
 /// Decodes one record. Bytes that begin with no JSON object give nothing.
 pub(super) fn decode(bytes: &[u8]) -> Decoded {
@@ -39,15 +34,15 @@ pub(super) fn beginning(bytes: &[u8], most: usize) -> (Decoded, bool) {
     let rank = TITLES.iter().position(|(of, _)| Some(*of) == kind.as_deref());
     decoded.title = rank.and_then(|rank| titles[rank].take());
     let content = message.content;
-    let mut begins: SmallVec<[RawStr<'_>; 1]> = SmallVec::new();
     let mut whole = true;
     for text in content.texts {
-        if whole {
-            begins.push(text.beginning(most));
-            whole = begins.last() == Some(&text);
+        let begin = text.beginning(most);
+        decoded.texts.push(begin.text().into_owned());
+        whole = begin == text;
+        if !whole {
+            break;
         }
     }
-    decoded.texts = begins.iter().map(|begin| begin.text().into_owned()).collect();
     decoded.calls = content.calls.into_iter().map(|c| c.text().into_owned()).collect();
     decoded.responses = content.answers.into_iter().map(|c| c.text().into_owned()).collect();
     (decoded, whole)

@@ -81,8 +81,8 @@ pub(super) const TITLES: [(&str, &str); 3] =
     [("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary")];
 
 /// Whether a type is one of those that have no uuid and are no records.
-pub(in crate::dialect) fn is_aside(kind: &str) -> bool {
-    ASIDES.contains(&kind)
+pub(in crate::dialect) fn is_aside(kind: &[u8]) -> bool {
+    ASIDES.iter().any(|aside| aside.as_bytes() == kind)
 }
 
 /// Reads the object that comes next; what follows it is not looked at.
@@ -161,7 +161,7 @@ impl<'a> Fields<'a> {
             b"user" => RecordKind::ToolResult,
             b"assistant" => RecordKind::Assistant,
             b"system" | b"attachment" | b"progress" => RecordKind::System,
-            name if ASIDES.iter().any(|aside| aside.as_bytes() == name) => {
+            name if is_aside(name) => {
                 let title = TITLES.iter().position(|(kind, _)| kind.as_bytes() == name);
                 return title.map_or(Object::Aside, Object::Title);
             }

@@ -35,6 +35,13 @@ impl<V: Copy> Pairs<V> {
     }
 }
 
+/// Sorted, each once.
+pub(super) fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
 /// A sorted list of pairs. Mostly the ids asked for come in its order.
 pub(super) struct Sorted {
     pairs: Vec<(IdIx, IdIx)>,
@@ -43,10 +50,8 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
-    pub fn new(mut pairs: Vec<(IdIx, IdIx)>) -> Self {
-        pairs.sort_unstable();
-        pairs.dedup();
-        Sorted { pairs, behind: Cell::new(0) }
+    pub fn new(pairs: Vec<(IdIx, IdIx)>) -> Self {
+        Sorted { pairs: sorted(pairs), behind: Cell::new(0) }
     }
 
     /// The pairs that begin with an id.

@@ -7,7 +7,7 @@
 //!
 //! Everything here is linear but for the sorting of calls and answers; each record is asked once for what is above it.
 
-use super::pairs::{Pairs, Sorted};
+use super::pairs::{Pairs, Sorted, sorted};
 use crate::{
     record::{RecordKind, Turn},
     transcript::{
@@ -255,10 +255,4 @@ impl<'a> Grouping<'a> {
 fn defined(t: &Transcript, record: RecordIx) -> Option<IdIx> {
     let id = t.record(record).id;
     (t.first(id) == Some(record)).then_some(id)
-}
-
-fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
-    list.sort_unstable();
-    list.dedup();
-    list
 }
